@@ -243,20 +243,57 @@ def test_a_lease_ends_when_someone_more_urgent_arrives() -> None:
     assert replay.dispatcher.preemptions == 1
 
 
+LEAVES, STAYS = [(4.5, 1, 1, 0)], list[tuple[float, int, int, int]]()
+
+
 @pytest.mark.parametrize("policy", ["edf", "fair_edf", "weighted_fair"])
-@pytest.mark.parametrize("move_s, last", [(0.0, [(4.0, 1, 1, 0)]), (5.9, [(4.0, 1, 1, 0)]), (6.1, [])])
+@pytest.mark.parametrize(
+    "turn_s, move_s, last",
+    [(None, None, LEAVES), (2.8, None, LEAVES), (3.0, None, STAYS), (None, 5.7, LEAVES), (None, 5.9, STAYS),
+     (2.0, 3.7, LEAVES), (2.0, 3.9, STAYS), (2.0, -9.0, LEAVES)],
+)  # fmt: skip
 def test_under_a_lease_a_request_goes_on_where_a_faster_device_idles(
-    policy: str, move_s: float, last: list[Any]
+    policy: str, turn_s: float | None, move_s: float | None, last: list[Any]
 ) -> None:
-    """Blocks of 1 and 4 s. Request 0 leaves the fast device at 3; at 4.5 request 1 has 2 s left there, here 8."""
+    """Blocks of 1 and 4 s. Request 0 leaves the fast device at 3; at 4.5 request 1 has 2 s left there, here 8.
+
+    It gains 8 - 1.1 x 2 = 5.8 s less a turn there and a move, which counts as a turn while none was measured.
+    """
     replay = Replay(
         guarded(policy), np.array([[1.0, 4.0]] * 3), [3], DispatchOptions(lease_s=100.0, calm_s=math.inf)
     )
     replay.dispatcher.add_pair(Agreement("t", "m0"))
-    if move_s:
-        replay.dispatcher.overheads[1].move.learn(move_s)
+    fast, slow = replay.dispatcher.overheads
+    for mean, value_s in ((fast.turn, turn_s), (slow.move, move_s)):
+        if value_s is not None:
+            mean.learn(value_s)
     replay.play([(0.0, 0, 50.0, 0), (0.5, 0, 60.0, 0)])
-    assert replay.log == [(0.0, 0, 0, 0), (0.5, 1, 0, 1), *[(t + 0.5, *rest) for t, *rest in last]]
+    assert replay.log == [(0.0, 0, 0, 0), (0.5, 1, 0, 1), *last]
+
+
+@pytest.mark.parametrize("there_s, moves", [(0.5, True), (1.0, False), (2.0, False)])
+def test_a_policy_that_names_another_device_for_what_runs_is_heard_where_that_gains(
+    there_s: float, moves: bool
+) -> None:
+    """It serves one request at a time, on device 1 until 0.5 s and on device 0 later, while another one waits."""
+
+    class Restless:
+        def __call__(self, view: View) -> list[Assign]:
+            rows = [n for n, number in enumerate(view.ready["request"]) if number == first.number]
+            device = 1 if view.now_s < 0.5 else 0
+            return [view.assign(row, device) for row in rows if device in view.idle]
+
+    replay = Replay(
+        Restless(), np.array([[there_s, 1.0]] * 3), [3], DispatchOptions(lease_s=100.0, calm_s=math.inf)
+    )
+    dispatcher = replay.dispatcher
+    dispatcher.add_pair(Agreement("t", "m0"))
+    first, second = (Job(0, replay.networks[0], at_s, 50.0, payload=n) for n, at_s in enumerate((0.0, 0.7)))
+    dispatcher.arrive(first)
+    replay.clock.time_s = 0.7
+    dispatcher.arrive(second)
+    replay.play([])
+    assert replay.log == [(0.0, 0, 0, 1), *([(1.0, 0, 1, 0)] if moves else [])]
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "edf", "edf+f", "sjf+f", "weighted_fair"])

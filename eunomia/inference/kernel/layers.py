@@ -40,16 +40,18 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     record = slot_at(k, slot)
     row, kind = facts.row, lane.type
     node_at(k, node).state = RUNNING
-    switch_s = 0.0
+    known_s = drawn_s = 0.0  # of switching: its mean, and what lot adds to it
     if k.switches:
         elsewhere = record.last_accelerator >= 0 and record.last_accelerator != s
         if elsewhere or (queue.last_request >= 0 and queue.last_request != facts.request):
             at = type_at(k, kind)
-            switch_s = cost_at(k, row * k.num_types + kind).switch_s
-            switch_s += drawn(k, at.switch_at, at.switch_draws, facts, SWITCH)
+            known_s = cost_at(k, row * k.num_types + kind).switch_s
+            drawn_s = drawn(k, at.switch_at, at.switch_draws, facts, SWITCH)
         if elsewhere:
             at = type_at(k, lane_at(k, record.last_accelerator).type)
-            switch_s += at.move_s + drawn(k, at.move_at, at.move_draws, facts, MOVE)
+            known_s += at.move_s
+            drawn_s += drawn(k, at.move_at, at.move_draws, facts, MOVE)
+    switch_s = known_s + drawn_s
     charge_s = max(0.0, k.scheduler_free_s - now_s)
     work_s = cost_at(k, row * k.num_types + kind).latency_s
     if k.jitters:
@@ -62,7 +64,7 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     lane.total_s = work_s + switch_s + charge_s
     lane.end_s = now_s + lane.total_s
     lane.rate = 1.0
-    lane.estimate_s = cost_at(k, row * k.num_types + kind).estimate_s + switch_s + charge_s
+    lane.estimate_s = cost_at(k, row * k.num_types + kind).estimate_s + known_s + charge_s
     lane.demand = cost_at(k, row * k.num_types + kind).demand_bytes_s
     k.demand_true += lane.demand
     k.idle_mask &= ~(1 << s) if s < MASKED else -1

@@ -246,7 +246,8 @@ class Engine:
                      self.estimated_demand(), tuple(spot.free_s for spot in self.spots(None)))
         )  # fmt: skip
         self.waiting.remove(job)
-        switch_s = self.switch_cost_s(job, lane)
+        known_s, drawn_s = self.switch_cost_s(job, lane)
+        switch_s = known_s + drawn_s
         charge_s = max(0.0, self.scheduler_free_s - self.now_s)
         factor = jitter(self.options.seed, job.request, job.layer, self.noise.sigma[lane.kind])
         work_s = float(costs.latency_s[job.row, lane.kind]) * factor
@@ -258,7 +259,7 @@ class Engine:
         remaining_s, _, _ = self.beliefs.work(owner.model, owner.unfinished)
         lane.running = Running(
             job=job, interval=interval, total_s=total_s, remaining_s=total_s,
-            estimate_s=self.beliefs.latency[job.row][lane.kind] + switch_s + charge_s,
+            estimate_s=self.beliefs.latency[job.row][lane.kind] + known_s + charge_s,
             demand_bytes_s=self.beliefs.demand(job.row, lane.kind),
             weight=0.25 * (1.0 + owner.priority) + 10.0 * remaining_s / max(owner.deadline_s - self.now_s, 1e-9),
         )  # fmt: skip
@@ -266,18 +267,19 @@ class Engine:
         if owner.record.start_s is None:
             owner.record.start_s = self.now_s
 
-    def switch_cost_s(self, job: Job, lane: Lane) -> float:
-        """What changing the request, or the accelerator of a request, costs."""
+    def switch_cost_s(self, job: Job, lane: Lane) -> tuple[float, float]:
+        """What changing the request, or the accelerator of a request, costs: the mean, and what lot adds to it."""
         other_request = lane.last_request not in (-1, job.request)
         moved = job.owner.last_accelerator not in (-1, lane.index)
         if not (other_request or moved):
-            return 0.0
-        cost_s = float(self.problem.costs.switch_s[job.row, lane.kind])
-        cost_s += self.drawn(job, SWITCH, self.noise.switches_s[lane.kind])
+            return 0.0, 0.0
+        known_s = float(self.problem.costs.switch_s[job.row, lane.kind])
+        drawn_s = self.drawn(job, SWITCH, self.noise.switches_s[lane.kind])
         if moved:
             left = self.lanes[job.owner.last_accelerator].kind
-            cost_s += self.noise.move_s[left] + self.drawn(job, MOVE, self.noise.moves_s[left])
-        return cost_s
+            known_s += float(self.noise.move_s[left])
+            drawn_s += self.drawn(job, MOVE, self.noise.moves_s[left])
+        return known_s, drawn_s
 
     def drawn(self, job: Job, stream: int, values: Floats, default: float = 0.0) -> float:
         """What lot gives this execution."""

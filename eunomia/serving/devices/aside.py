@@ -7,7 +7,7 @@ queued after it; the device that wants them would idle so long.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import struct
 import threading
@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 ORDER = struct.Struct("<4q")  # what, number of the run or request, offset and size of the room
 END, FETCH = 0, 1
+log = logging.getLogger("eunomia.serving")
 Obey = Callable[[int, int, int], None]  # number, offset, size
 
 
@@ -33,7 +34,19 @@ def listen(pipe: int, obey: Mapping[int, Obey]) -> None:
 
 
 def _listen(pipe: int, obey: Mapping[int, Obey]) -> None:
-    with contextlib.suppress(OSError):  # the front end is gone
-        while len(read := os.read(pipe, ORDER.size)) == ORDER.size:
-            what, number, offset, size = ORDER.unpack(read)
+    while len(read := _read(pipe)) == ORDER.size:
+        what, number, offset, size = ORDER.unpack(read)
+        try:
             obey[what](number, offset, size)
+        except BrokenPipeError:  # the front end is gone
+            return
+        except Exception:  # a process that hears nothing more would count as alive
+            log.exception("a device's process ends: it could not obey an order")
+            os._exit(1)
+
+
+def _read(pipe: int) -> bytes:
+    try:
+        return os.read(pipe, ORDER.size)
+    except OSError:  # closed
+        return b""

@@ -162,7 +162,8 @@ class Device:
     def fetch(self, request: int, room: Slot) -> bool:
         """Ask for the tensors of a request that waits between two blocks; False when the process is gone."""
         if self._aside is not None and not self.place.far:
-            return aside.order(self._aside, aside.FETCH, request, room.offset, room.size)
+            if aside.order(self._aside, aside.FETCH, request, room.offset, room.size):
+                return True
         return self.tell({"kind": "fetch", "request": request, "room": [room.offset, room.size]})
 
     @property

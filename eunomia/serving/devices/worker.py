@@ -267,7 +267,8 @@ class Worker:
                 value.read_into(target)
             else:
                 target[...] = value
-        self._live.pop(request, None)  # its client may have left meanwhile
+        if self._live.get(request) is live:  # else its client has left meanwhile, or it has begun anew here
+            self._live.pop(request, None)
         return {"tensors": placed, "bytes": size}
 
 

@@ -18,7 +18,7 @@ class Claim:
     """A job that a device shall run next, and what the policy noted in its memory when it chose it.
 
     ``generation``: of the policy that chose; ``news``: state of the queue then; ``busy_s``: of the lane when it
-    runs, as foreseen. ``elsewhere``: it runs already, and would go on on another device, which idles.
+    runs, as foreseen. ``elsewhere``: it runs already, and would go on on this other device.
     """
 
     job: Job
@@ -27,7 +27,7 @@ class Claim:
     generation: int = 0
     news: int = NEVER
     busy_s: float = 0.0
-    elsewhere: bool = False
+    elsewhere: int = NEVER
 
 
 @dataclass

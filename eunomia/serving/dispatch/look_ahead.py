@@ -9,6 +9,8 @@ from eunomia.serving.dispatch.jobs import RUNNING, Job
 from eunomia.serving.dispatch.lanes import NEVER, Claim, Lane
 from eunomia.serving.dispatch.state import State
 
+SURELY = 1.1  # estimates of two devices differ by noise, too
+
 
 def look_at(state: State, device: int) -> float | None:
     """Check the policy's choice at the next boundary of what runs; returns when to check again.
@@ -41,21 +43,27 @@ def settle(state: State) -> None:
     if lane.owed:
         lane.owed = False
         claim = choice(state, 0, lane.first, lane.start_s)
-        if claim is not None and claim.job is lane.job:
+        if claim is not None and claim.job is lane.job and claim.elsewhere == NEVER:
             note(state, claim)
 
 
 def may_leave(state: State, device: int) -> bool:
-    """Whether another device idles on which the rest of what runs would take less time, by more than a move costs."""
-    lane, job = state.lanes[device], state.lanes[device].job
-    if job is None or lane.stopping or not state.idle:
+    """Whether what runs there would gain by going on on another device, which idles."""
+    if state.lanes[device].job is None or state.lanes[device].stopping or not state.idle:
         return False
-    rest = slice(
-        job.cost_row + lane.boundary(state.clock.now_s(), cut=True), job.cost_row + job.network.blocks
+    return any(
+        other.job is None and other.alive and gains(state, device, to) for to, other in enumerate(state.lanes)
     )
-    rest_s = state.costs.latency_s[rest].sum(axis=0) * job.rows
-    idle = [rest_s[n] for n, other in enumerate(state.lanes) if other.job is None and other.alive]
-    return bool(min(idle) + state.overheads[device].move.mean_s < rest_s[device])
+
+
+def gains(state: State, device: int, to: int) -> bool:
+    """Whether the rest of what runs surely takes less time on another device, the change of device included."""
+    lane, job = state.lanes[device], state.lanes[device].job
+    assert job is not None
+    boundary = lane.boundary(state.clock.now_s(), cut=True)
+    rest = slice(job.cost_row + boundary, job.cost_row + job.network.blocks)
+    here_s, there_s = state.costs.latency_s[rest][:, [device, to]].sum(axis=0) * job.rows
+    return bool(there_s * SURELY + state.overheads[device].leaving_s(state.overheads[to]) < here_s)
 
 
 def reconsider(state: State, device: int) -> None:
@@ -70,13 +78,17 @@ def reconsider(state: State, device: int) -> None:
     if not lane.stopping and boundary < lane.last and lane.asked_stop != state.news:
         lane.asked_stop, lane.goes_on = state.news, None
         other = choice(state, device, boundary, lane.boundary_s(now_s, cut=True))
-        if other is not None and (other.elsewhere or other.job is not lane.job):
+        if other is not None and other.elsewhere != NEVER:
+            if not lane.uncut and gains(state, device, other.elsewhere):
+                lane.stopping = True
+                state.executor.stop(device)
+                return
+        elif other is not None and other.job is not lane.job:
             state.calm.disturbed(now_s)
             if not lane.uncut:
                 lane.stopping = True
                 state.executor.stop(device)
-                if not other.elsewhere:
-                    promise(state, device, other)
+                promise(state, device, other)
                 return
         elif other is not None:
             lane.goes_on = boundary, other
@@ -106,7 +118,7 @@ def catch_up(state: State, device: int, passed: int) -> None:
     if notes and lane.first < passed and lane.looked < passed and not lane.stopping:
         lane.looked = passed
         claim = choice(state, device, passed, state.clock.now_s())
-        if claim is not None and claim.job is lane.job:
+        if claim is not None and claim.job is lane.job and claim.elsewhere == NEVER:
             note(state, claim)
 
 
@@ -157,12 +169,13 @@ def _first_for(state: State, device: int, at_s: float, runs_there: Job) -> Claim
     if not len(state.waiting):
         return None
     view = state.view(at_s)
-    started = [(a.accelerator == device, state.waiting.numbered(a.request)) for a in state.policy(view)]
-    found = next((job for here, job in started if here), None)
-    if found is None and all(job is not runs_there for _, job in started):
+    started = [(a.accelerator, state.waiting.numbered(a.request)) for a in state.policy(view)]
+    found = next((job for to, job in started if to == device), None)
+    elsewhere = next((to for to, job in started if job is runs_there and to != device), NEVER)
+    if found is None and elsewhere == NEVER:
         return None
-    after = np.array(view.system["memory"])
-    job, elsewhere = (runs_there, True) if found is None else (found, False)
+    after, job = np.array(view.system["memory"]), found or runs_there
+    elsewhere = elsewhere if found is None else NEVER
     return Claim(job, state.memory.copy(), after, state.generation, state.news, busy_s, elsewhere)
 
 

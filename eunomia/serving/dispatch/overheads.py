@@ -10,26 +10,33 @@ from eunomia.core.arrays import Floats
 
 LEARN = 0.0005  # weight of a new measurement; single ones may be a thousand times the middle one
 LONGEST_S, LONGEST_MOVE_S = 0.1, 2.0
-FEW = 50.0  # measurements: with so many, a device's own mean counts as much as that of all devices
+FEW, FEW_MOVES = (
+    50.0,
+    1.0,
+)  # with so many values, a device's own mean counts as much as that of all; some are far
 KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand for them
 
 
 class Latest:
-    """The latest values of a kind."""
+    """The latest values of a kind, and what each of them weighs."""
 
     def __init__(self) -> None:
-        self._values, self.count = np.zeros(KEPT), 0
+        self._values, self._weights, self.count = np.zeros(KEPT), np.ones(KEPT), 0
 
-    def add(self, values: Floats) -> None:
-        """In their order; no more than fit count."""
-        at = (self.count + np.arange(len(values))[-KEPT:]) % KEPT
-        self._values[at] = values[-KEPT:]
+    def add(self, values: Floats, weights: Floats | float = 1.0) -> None:
+        """In their order."""
+        at = (self.count + np.arange(len(values))) % KEPT
+        self._values[at], self._weights[at] = values, weights
         self.count += len(values)
 
-    @property
-    def values(self) -> Floats:
-        """In no order."""
-        return self._values[: min(self.count, KEPT)]
+    def draws(self) -> list[float]:
+        """Numbers of equal chance, in ascending order, with the weighted mean of the values: none without values."""
+        kept = min(self.count, KEPT)
+        order = np.argsort(self._values[:kept])
+        values, weights = np.maximum(self._values[order], 0.0), self._weights[order]
+        ends = np.linspace(0.0, weights.sum(), min(DRAWS, kept) + 1)
+        sums = np.interp(ends, np.append(0.0, weights.cumsum()), np.append(0.0, (values * weights).cumsum()))
+        return (np.diff(sums) / np.diff(ends)).tolist() if kept else []
 
 
 class Mean:
@@ -69,24 +76,18 @@ class Overheads:
         elif holder is not None and lost_s <= LONGEST_MOVE_S:
             holder.move.learn(lost_s - self.turn.mean_s)
 
+    def leaving_s(self, to: Overheads) -> float:
+        """What a request that leaves this device for another one loses; a turn for the move while none was measured."""
+        return to.turn.mean_s + (max(0.0, self.move.mean_s) if self.move.count else to.turn.mean_s)
+
 
 def lost_s(could_s: float, began_s: float, beside_s: float) -> float:
     """A run began that could have begun at ``could_s``, and spent ``beside_s`` not in blocks."""
     return max(0.0, began_s - could_s) + max(0.0, beside_s)
 
 
-def means_s(means: Sequence[Mean]) -> list[float]:
-    """One for each device; the fewer values it has, the more it counts as like the others."""
+def means_s(means: Sequence[Mean], few: float = FEW) -> list[float]:
+    """One for each device; the fewer values it has, the more it counts as like the others: half for ``few``."""
     count = sum(mean.count for mean in means)
     all_s = sum(mean.count * mean.mean_s for mean in means) / max(count, 1)
-    return [max(0.0, (m.count * m.mean_s + FEW * all_s) / (m.count + FEW)) for m in means]
-
-
-def draws(latest: Latest) -> list[float]:
-    """Numbers of equal chance with the values' mean: each the mean of as many of them, in ascending order."""
-    values = np.sort(np.maximum(latest.values, 0.0))
-    return (
-        [float(part.mean()) for part in np.array_split(values, min(DRAWS, len(values)))]
-        if len(values)
-        else []
-    )
+    return [max(0.0, (m.count * m.mean_s + few * all_s) / (m.count + few)) for m in means]

@@ -11,7 +11,7 @@ import orjson
 from eunomia.core.data import Json
 from eunomia.serving.devices.execution import LEAST_WAIT_S
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.dispatch.overheads import draws, means_s
+from eunomia.serving.dispatch.overheads import FEW_MOVES, means_s
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
@@ -76,10 +76,10 @@ def settings(service: Service) -> Json:
             for a in dispatcher.agreements
         ],
         "turn_s": means_s(turn),
-        "move_s": means_s(move),
-        "turns": [draws(each.latest) for each in turn],
-        "moves": [draws(each.latest) for each in move],
-        "factors": [draws(each) for each in costs.factors],
+        "move_s": means_s(move, FEW_MOVES),
+        "turns": [each.latest.draws() for each in turn],
+        "moves": [each.latest.draws() for each in move],
+        "factors": [each.draws() for each in costs.factors],
         "look_s": LEAST_WAIT_S,
         "spread": [float(s) for s in costs.spread],
     }

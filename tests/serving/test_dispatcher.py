@@ -265,8 +265,8 @@ def test_under_a_lease_a_request_goes_on_where_a_faster_device_idles(
     replay.dispatcher.add_pair(Agreement("t", "m0"))
     fast, slow = replay.dispatcher.overheads
     for mean, value_s in ((fast.turn, turn_s), (slow.move, move_s)):
-        if value_s is not None:
-            mean.learn(value_s)
+        for _ in range(0 if value_s is None else 1000):  # what the run itself measures says little beside it
+            mean.learn(value_s)  # type: ignore[arg-type]
     replay.play([(0.0, 0, 50.0, 0), (0.5, 0, 60.0, 0)])
     assert replay.log == [(0.0, 0, 0, 0), (0.5, 1, 0, 1), *last]
 

@@ -30,6 +30,15 @@ def follow_parent(parent: int) -> None:
         os._exit(1)
 
 
+def how_it_ended(status: int, said: bytes) -> str:
+    """Of a process that failed: its signal, or its exit status and the last line of what it said."""
+    if status < 0:
+        outside = -status in (signal.SIGKILL, signal.SIGTERM)
+        return f"ended with signal {-status}{': somebody ended it, or memory ran out' if outside else ''}"
+    lines = said.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+    return f"ended with status {status}: {lines[-1].strip()[:300]}"
+
+
 def start_worker(target: Callable[..., None], *given: object) -> tuple[BaseProcess, Connection]:
     """A process that runs ``target(pipe, *given)``, and the other end of its pipe, which ends with the process."""
     context = mp.get_context("spawn")  # a fork would copy threads' locks of the libraries in use

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import subprocess
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,8 +23,12 @@ from eunomia.serving.dispatch.compiling import MustCompile, only_kept
 from eunomia.serving.dispatch.shelf import Conflict, Files, Placed, PolicyShelf
 from eunomia.serving.fronts import policy as front
 from eunomia.serving.fronts.policy import PolicyFront
+from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.tenants.grants import Grant
+from tests import children
 from tests.patience import pauses, until_async
+
+STARVED = "ended with signal 9: somebody ended it, or memory ran out"
 
 
 def test_what_would_compile_is_stopped_before_it_begins() -> None:
@@ -53,12 +58,13 @@ class Compiles:
     """In place of the process: counts who waits for it, and ends when it may."""
 
     def __init__(self) -> None:
-        self.may_end, self.asked, self.left = asyncio.Event(), list[str](), 0
+        self.may_end, self.asked, self.left, self.failed = asyncio.Event(), list[str](), 0, ""
 
-    async def aside(self, shelf: PolicyShelf, name: str, files: Files) -> None:
+    async def aside(self, shelf: PolicyShelf, name: str, files: Files) -> str:
         self.asked.append(name)
         try:
             await self.may_end.wait()
+            return self.failed
         except asyncio.CancelledError:
             self.left += 1
             raise
@@ -146,5 +152,73 @@ def test_the_process_asks_the_policy_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(compiling, "warm_up", warmed.append)
     monkeypatch.setattr("os.nice", lambda by: 0)
     assert compiling.main([str(tmp_path), "sjf"]) == 0 and len(warmed) == 1
-    assert compiling.main([str(tmp_path), "no_such_rule"]) == 1
-    assert compiling.main([str(tmp_path), "x/none.json", "card"]) == 1 and len(warmed) == 1
+    assert compiling.main([str(tmp_path), "no_such_rule"]) == compiling.REFUSED
+    assert compiling.main([str(tmp_path), "x/none.json", "card"]) == compiling.REFUSED and len(warmed) == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "failed"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", STARVED),
+        ("import sys; sys.exit('MemoryError')", "ended with status 1: MemoryError"),
+        (f"import sys; sys.exit({compiling.REFUSED})", ""),
+        ("", ""),
+    ],
+)
+def test_how_the_process_failed_is_known(
+    program: str, failed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, nobody looked, and the server compiled what had taken another process all memory."""
+    begin = subprocess.Popen
+    words = children.python("-S", "-c", program)
+    monkeypatch.setattr(subprocess, "Popen", lambda _, **more: begin(words, **more))
+    assert asyncio.run(compiling.compile_aside(shelf_in(tmp_path), "edf", {})) == failed
+
+
+@pytest.mark.parametrize("failed", [STARVED, ""])
+def test_what_is_not_kept_is_compiled_in_the_server_only_where_another_process_could(
+    failed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A policy in a container without a folder to write to must serve, and who put it in must know what it cost."""
+
+    async def main() -> None:
+        shelf, compiles, one = put(monkeypatch, tmp_path)
+        compiles.failed = failed
+        compiles.may_end.set()
+        if failed:
+            with pytest.raises(
+                Unavailable, match="policy 'edf' is not compiled: the process for it ended with signal 9"
+            ):
+                await one._put({"name": "edf"})
+            assert shelf.now.label == "fcfs"
+        else:
+            said = json.loads((await one._put({"name": "edf"})).text)
+            assert said["policy"] == "edf" and said["note"] == front.NOT_KEPT
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert (front.NOT_KEPT in caplog.text) is not bool(failed)
+
+
+def test_what_is_kept_once_it_is_compiled_brings_no_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, the server compiled again without a look at what is kept."""
+
+    async def main() -> None:
+        shelf, compiles, one = put(monkeypatch, tmp_path)
+        compiles.may_end.set()
+        tried = list[str]()
+
+        def second(shelf: PolicyShelf, name: str, files: Files) -> tuple[Placed, Any]:
+            tried.append(name)
+            if len(tried) == 1:
+                raise MustCompile
+            return PolicyShelf.prepare(shelf, name, files)
+
+        monkeypatch.setattr(front, "prepare_kept", second)
+        monkeypatch.setattr(shelf, "prepare", None)  # compiles, and is not asked
+        said = json.loads((await one._put({"name": "edf"})).text)
+        assert said["policy"] == "edf" and "note" not in said and len(tried) == 2
+
+    asyncio.run(main())

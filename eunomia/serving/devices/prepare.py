@@ -8,42 +8,38 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 
 from eunomia.core.errors import EunomiaError, ModelError
-from eunomia.core.workers import follow_parent
+from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.devices.network import kept, prepare
 
 POLITE = 3  # whose device it shares goes first
+UTF_8 = {"PYTHONIOENCODING": "utf-8:backslashreplace"}  # no name of a file is beyond its words
 MOST_S = 100.0  # less than the front end waits for a device that loads
 REFUSED = 3  # exit status: its output says why
 
 
 def prepare_aside(path: str, cache: str, shapes: Mapping[str, list[int]], target_s: float) -> None:
-    """Run it to its end. Raises ModelError in its words, or where it dies or hangs: no device tries that file."""
+    """Run it to its end. Raises ModelError in its words, or where it fails or hangs: no device tries that file."""
     if kept(path, cache, target_s) is not None:
         return
     arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s)]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, timeout=MOST_S,
+            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=MOST_S, env={**os.environ, **UTF_8},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ModelError(f"it was not optimised and cut within {MOST_S:.0f} s") from None
-    if done.returncode < 0:
-        outside = -done.returncode in (signal.SIGKILL, signal.SIGTERM)
-        why = (
-            "somebody ended it, or memory ran out"
-            if outside
-            else "ONNX Runtime dies of the file; export it anew"
-        )
-        raise ModelError(f"the process that optimises it ended with signal {-done.returncode}: {why}")
     if done.returncode == REFUSED:
         raise ModelError(done.stdout.decode(errors="replace").strip())
+    if done.returncode:
+        how = how_it_ended(done.returncode, done.stdout + b"\n" + done.stderr)
+        of_file = "" if ":" in how else ": ONNX Runtime dies of the file; export it anew"
+        raise ModelError(f"the process that optimises it {how}{of_file}")
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +47,9 @@ def main(arguments: list[str]) -> int:
     path, cache, shapes, target_s = arguments
     os.nice(POLITE)
     try:
-        prepare(path, cache, json.loads(shapes), float(target_s))
+        cut = prepare(path, cache, json.loads(shapes), float(target_s))
+        if not cut.folder.exists():
+            raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
     except EunomiaError as error:
         print(error)
         return REFUSED

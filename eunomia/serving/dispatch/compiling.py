@@ -18,12 +18,13 @@ from pathlib import Path
 
 from eunomia.contract.view import Policy
 from eunomia.core.errors import EunomiaError
-from eunomia.core.workers import follow_parent
+from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.dispatch.shelf import Files, Placed, PolicyShelf, load_source
 from eunomia.serving.dispatch.warm import warm_up
 from eunomia.serving.protocol.errors import Unavailable
 
 MOST_S = 240.0
+REFUSED = 3  # exit status: the policy cannot be used
 POLITE = 5  # who is served goes first
 
 
@@ -64,23 +65,27 @@ def prepare_kept(shelf: PolicyShelf, name: str, files: Files) -> tuple[Placed, P
         return shelf.prepare(name, files)
 
 
-async def compile_aside(shelf: PolicyShelf, name: str, files: Files) -> None:
-    """To its end, or to that of who waits for it. Raises Unavailable after ``MOST_S``; faults show later."""
+async def compile_aside(shelf: PolicyShelf, name: str, files: Files) -> str:
+    """To its end, or to that of who waits for it; how it failed, if it did. Raises Unavailable after ``MOST_S``.
+
+    A policy that is at fault itself shows that later.
+    """
     source, digest = await asyncio.to_thread(shelf.source_of, name, files)
     words = [str(shelf.folder), source, *(["card"] if digest else [])]
     process = subprocess.Popen(
         [sys.executable, "-m", "eunomia.serving.dispatch.compiling", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     try:
         async with asyncio.timeout(MOST_S):
-            await asyncio.to_thread(process.wait)
+            _, said = await asyncio.to_thread(process.communicate)
     except TimeoutError:
         raise Unavailable(f"the policy was not compiled within {MOST_S:.0f} s") from None
     finally:
         process.kill()  # where nobody waits for it any more; the thread sees its end
+    return "" if process.returncode in (0, REFUSED) else how_it_ended(process.returncode, said)
 
 
 def main(words: list[str]) -> int:
@@ -90,7 +95,7 @@ def main(words: list[str]) -> int:
     try:
         warm_up(load_source(Path(folder), source, bool(card)))
     except EunomiaError:
-        return 1
+        return REFUSED
     return 0
 
 

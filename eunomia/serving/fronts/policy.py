@@ -30,6 +30,11 @@ log = logging.getLogger("eunomia.serving")
 T = TypeVar("T")
 KEYS = ("name", "files", "evidence", "instead_of")
 MAX_EVIDENCE = 64 * 1024
+AGAIN_S = 10.0  # until memory may be there again
+NOT_KEPT = (
+    "some of its machine code is kept nowhere, so the server compiles it itself, and requests wait longer meanwhile; "
+    "set NUMBA_CACHE_DIR to a folder that the server may write, if it has none"
+)
 POLICY_BYTES = MAX_BYTES * 4 // 3 + 2 * MAX_EVIDENCE  # as base64
 
 
@@ -78,12 +83,13 @@ class PolicyFront:
         async with self._preparing:
             _check_serving(shelf, instead_of)
             try:
-                placed, policy = await _prepared(shelf, name, files, by)
+                placed, policy, note = await _prepared(shelf, name, files, by)
                 _check_serving(shelf, instead_of)  # another may have come meanwhile
                 shelf.place(stamped(placed, by, evidence), policy)
             except OutputError as error:
                 raise _not_kept(shelf, error) from None
-        return web.json_response({**self._facts(shelf), "took_s": round(time.monotonic() - began_s, 3)})
+        took_s = round(time.monotonic() - began_s, 3)
+        return web.json_response({**self._facts(shelf), "took_s": took_s, **({"note": note} if note else {})})
 
     async def _back(self, http: web.Request) -> web.Response:
         """At once, whatever is being prepared."""
@@ -109,15 +115,29 @@ class PolicyFront:
         }
 
 
-async def _prepared(shelf: PolicyShelf, name: str, files: dict[str, bytes], by: str) -> tuple[Placed, Policy]:
-    """Ready to serve. Whoever asked and has gone away meanwhile changes nothing: it is cancelled here."""
+async def _prepared(
+    shelf: PolicyShelf, name: str, files: dict[str, bytes], by: str
+) -> tuple[Placed, Policy, str]:
+    """Ready to serve, and what to note. Whoever asked and has gone away meanwhile changes nothing: it is cancelled.
+
+    What is kept nowhere, as in a container without a folder to write to, is compiled here: refused, no such policy
+    could ever serve there. Raises Unavailable where the process that compiles fails: this one would fare no better.
+    """
+    kept = partial(prepare_kept, shelf, name, files)
     try:
         try:
-            return await _in_thread(partial(prepare_kept, shelf, name, files))
+            return (*await _in_thread(kept), "")
         except MustCompile:
             log.warning("policy %r is compiled for '%s'; '%s' serves meanwhile", name, by, shelf.now.label)
-        await compile_aside(shelf, name, files)
-        return await _in_thread(partial(shelf.prepare, name, files))
+        failed = await compile_aside(shelf, name, files)
+        try:
+            return (*await _in_thread(kept), "")
+        except MustCompile:
+            if failed:
+                why = f"policy {name!r} is not compiled: the process for it {failed}"
+                raise Unavailable(why, retry_after_s=AGAIN_S) from None
+        log.warning("policy %r: %s", name, NOT_KEPT)
+        return (*await _in_thread(partial(shelf.prepare, name, files)), NOT_KEPT)
     except asyncio.CancelledError:
         log.warning(
             "policy %r was not put in: '%s' has gone away; '%s' goes on serving", name, by, shelf.now.label

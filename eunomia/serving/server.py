@@ -136,6 +136,7 @@ class Server:
             bodies=Bodies(options.connections.buffered_bytes),
             regions=Regions(offered=options.shared_memory, owned=not options.anonymous),
         )
+        self.pool.loading.on_away = self.service.repository.away
         self.service.holding.most_s = options.max_block_s
         self.service.holding.explore = self.pool.ladder.towards
         self.pool.watching.patience_s = self.service.holding.patience_s

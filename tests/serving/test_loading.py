@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices import prepare
+from eunomia.serving.devices import loading, prepare
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import Loading
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.convolutional import mobilenet_v2
+from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
+from tests.patience import pauses
 from tests.serving.live import SIDE, options
 
 PICTURE = {"image": np.ones((1, 3, SIDE, SIDE), np.float32)}
@@ -60,9 +62,12 @@ def test_a_device_answers_while_it_loads_another_network(tmp_path: Path) -> None
 
 
 class Loads:
-    """A device that answers a load as ``becomes`` says: loads it, dies of it, or is not there."""
+    """A device that answers a load as ``becomes`` says: loads it, dies of it, says nothing, or is not there.
 
-    index, alive, spec, blameless = 0, True, DeviceSpec("cpu"), False
+    ``busy``: it runs something meanwhile.
+    """
+
+    index, alive, spec, blameless, busy = 0, True, DeviceSpec("cpu"), False, False
 
     def __init__(self, becomes: dict[str, str]) -> None:
         self.becomes, self.told = becomes, list[str]()
@@ -72,13 +77,29 @@ class Loads:
         name = message["model"].split("#")[0]
         self.told.append(name)
         becomes, port = self.becomes.get(name, "loads"), {"name": "x", "datatype": "FP32", "shape": [-1]}
-        answer: Callable[[], None] = lambda: self.loading.died(0)  # noqa: E731
+        answer: Callable[[], None] = lambda: self.loading.died(0, busy=self.busy)  # noqa: E731
+        if becomes == "hangs":
+            answer = lambda: None  # noqa: E731
         if becomes == "loads":
             facts = {"inputs": [port], "outputs": [port], "block_s": [1.0], "whole": False}
             loaded = {"kind": "loaded", "model": message["model"], **facts}
             answer = lambda: self.loading.answered(0, loaded)  # noqa: E731
         asyncio.get_running_loop().call_soon(answer)
         return becomes != "away"
+
+    def kill(self) -> None:
+        """It hangs."""
+
+    async def load(self, *names: str) -> None:
+        """These, as an operator does."""
+        for name in names:
+            await self.loading.load(name, f"{name}.onnx", {})
+
+    async def started_anew(self, *wanted: str) -> list[str]:
+        """What it has then, in order; some are waited for."""
+        self.told.clear()
+        numbers = {self.loading.models[name].network.index for name in wanted}
+        return [name async for name in self.loading.load_again(self, numbers)]  # type: ignore[arg-type]
 
 
 def test_a_device_that_is_away_is_not_waited_for() -> None:
@@ -96,23 +117,123 @@ def test_a_network_that_ends_its_device_does_not_keep_the_others_from_being_serv
     """Its file may have changed since it was loaded. As it was, the device died of it for ever, others or not."""
 
     async def main() -> None:
-        device, wanted = Loads({}), set[int]()
-        for name in ("good", "bad", "better"):
-            await device.loading.load(name, f"{name}.onnx", {})
+        device = Loads({})
+        await device.load("good", "bad", "better")
         device.becomes["bad"] = "dies"
-        wanted.add(device.loading.models["bad"].network.index)
-
-        async def started_anew() -> list[str]:
-            device.told.clear()
-            return [name async for name in device.loading.load_again(device, wanted)]  # type: ignore[arg-type]
-
-        await started_anew()
+        await device.started_anew("bad")
         assert device.told[0] == "bad", "somebody waits for it"
-        assert await started_anew() == ["better", "good"] and device.told[-1] == "bad"
-        assert await started_anew() == ["better", "good"] and "bad" not in device.told
+        assert await device.started_anew("bad") == ["better", "good"] and device.told[-1] == "bad"
+        assert await device.started_anew("bad") == ["better", "good"] and "bad" not in device.told
         device.becomes["bad"] = "loads"
-        await device.loading.load("bad", "bad.onnx", {})
-        assert "bad" in await started_anew(), "loaded anew, it counts as any other"
+        await device.load("bad")
+        assert "bad" in await device.started_anew(), "loaded anew, it counts as any other"
+
+    asyncio.run(main())
+
+
+def test_a_death_while_something_else_ran_is_charged_to_no_load(caplog: pytest.LogCaptureFixture) -> None:
+    """As it was, one tenant's inputs could take another's network out of service: two deaths while that loaded."""
+
+    async def main() -> None:
+        device = Loads({})
+        await device.load("good", "large", "better")
+        for _ in range(4):
+            device.becomes["large"], device.busy = "dies", True
+            for turn in (1, -1):
+                await device.started_anew()
+                assert device.told[turn] == "large", "the second time last: the others serve meanwhile"
+            device.becomes["large"], device.busy = "loads", False
+            assert (await device.started_anew())[0] == "large" == device.told[0]
+        assert await device.started_anew("good") == ["good", "better", "large"], "no suspect any more"
+
+    asyncio.run(main())
+    assert "ends device" not in caplog.text
+
+
+def test_a_suspect_is_loaded_while_nothing_runs_and_its_next_death_is_its_own() -> None:
+    async def main() -> None:
+        device = Loads({})
+        await device.load("good", "bad")
+        device.becomes["bad"], device.busy = "dies", True
+        for _ in range(loading.SUSPICIOUS):
+            await device.started_anew()
+        again = device.loading.load_again(device, set())  # type: ignore[arg-type]
+        device.busy = False
+        assert await anext(again) == "good" and device.told[-2:] == ["bad", "good"], (
+            "no name before it is through"
+        )
+        assert await device.started_anew("bad") == ["good"] == device.told, "given up after three deaths"
+
+    asyncio.run(main())
+
+
+def test_a_load_that_hangs_is_charged_and_nobody_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "LOAD_S", 0.01)
+
+    async def main() -> None:
+        device = Loads({})
+        await device.load("good", "bad")
+        device.becomes["bad"] = "hangs"
+        for _ in range(2):
+            await device.started_anew("bad")
+            assert device.blameless, "what runs there is no suspect"
+        assert await device.started_anew("bad") == ["good"] == device.told
+
+    asyncio.run(main())
+
+
+def test_a_network_that_is_unloaded_while_it_loads_again_is_forgotten() -> None:
+    """As it was, the device never had all its networks: the others behind it were lost with it."""
+
+    async def main() -> None:
+        device = Loads({})
+        await device.load("good", "gone")
+        device.becomes["gone"] = "hangs"
+        task = asyncio.ensure_future(device.started_anew("gone"))
+        await pauses(2)
+        assert device.told == ["gone"]
+        model = device.loading.models.pop("gone")
+        await device.loading.retire(model, lambda network: False)
+        facts = {"inputs": [], "outputs": [], "block_s": [1.0], "whole": False}
+        device.loading.answered(0, {"kind": "loaded", "model": model.label, **facts})
+        assert await task == ["good"] and device.told == ["gone", "gone", "gone", "good"], (
+            "it is told to forget it"
+        )
+        assert not device.loading._old
+
+    asyncio.run(main())
+
+
+def test_what_did_not_load_again_is_tried_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was, nobody tried it, and its requests were taken in and waited for ever."""
+    waits_s = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0, 2560.0, 3600.0, 3600.0]
+    assert [loading.again_s(tries) for tries in range(11)] == waits_s and loading.again_s(10**6) == 3600.0
+
+    async def main() -> None:
+        device, seen, tried = Loads({}), list[tuple[str, bool]](), list[int]()
+
+        def again_s(tries: int) -> float:
+            tried.append(tries)
+            device.becomes["bad"] = "loads" if len(tried) == 4 else "dies"
+            return 0.0
+
+        device.loading.on_away = lambda name, why: seen.append((name, bool(why)))
+        await device.load("good", "bad")
+        network = device.loading.models["bad"].network
+        device.loading._costs.lost(0)
+        device.becomes["bad"] = "dies"
+        for _ in range(3):
+            await device.started_anew("bad")
+        device.loading.give_up()
+        with pytest.raises(
+            Unavailable, match="'bad' is not ready: no device has it: .* took its device down"
+        ):
+            device.loading.check(network)
+        monkeypatch.setattr(loading, "again_s", again_s)
+        await device.loading.complete(device)  # type: ignore[arg-type]
+        device.loading.check(network)
+        assert seen == [("bad", True), ("bad", False)] and tried == [2, 3, 4, 5], "after two deaths"
+        assert await device.started_anew() == ["bad", "good"]
 
     asyncio.run(main())
 
@@ -120,6 +241,8 @@ def test_a_network_that_ends_its_device_does_not_keep_the_others_from_being_serv
 @pytest.mark.parametrize(("code", "said", "why"), [
     (-11, b"", r"ended with signal 11: ONNX Runtime dies of the file; export it anew"),
     (-9, b"", r"ended with signal 9: somebody ended it, or memory ran out"),
+    (1, b"Traceback:\nOSError: [Errno 28] No space left on device\n", r"ended with status 1: OSError: \[Errno 28\]"),
+    (1, b"", r"ended with status 1: it said nothing"),
     (prepare.REFUSED, b"net.onnx: ONNX Runtime refuses it\n", r"^net.onnx: ONNX Runtime refuses it$"),
     (None, b"", r"was not optimised and cut within 100 s"),
 ])  # fmt: skip
@@ -131,7 +254,8 @@ def test_a_file_that_fails_aside_is_not_tried_on_the_device(
     def run(command: list[str], **more: Any) -> subprocess.CompletedProcess[bytes]:
         if code is None:
             raise subprocess.TimeoutExpired(command, more["timeout"])
-        return subprocess.CompletedProcess(command, code, said)
+        refused = code == prepare.REFUSED
+        return subprocess.CompletedProcess(command, code, said if refused else b"", b"" if refused else said)
 
     (tmp_path / "net.onnx").write_bytes(b"x")
     monkeypatch.setattr(subprocess, "run", run)

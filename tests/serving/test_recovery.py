@@ -12,12 +12,16 @@ from unittest.mock import Mock
 
 import pytest
 
+from eunomia.core.errors import ModelError
 from eunomia.serving.devices import device as devices
+from eunomia.serving.devices import loading
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.memory import out_of_memory_kills
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import ModelFailed
+from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.protocol.errors import ModelFailed, Unavailable
 from tests import children
+from tests.patience import PATIENCE_S, pauses, until_async
 from tests.serving.test_two_devices import Bench
 
 KILL = "import os, signal, sys; os.kill(os.getpid(), int(sys.argv[1]))"
@@ -102,6 +106,103 @@ def test_who_went_on_when_it_was_to_end_is_not_tried_again(tmp_path: Path) -> No
         assert job.felled and job.payload.over
 
     in_loop(work)
+
+
+@pytest.mark.parametrize("beside", ["a run", "a trial of sizes", "nothing"])
+def test_what_runs_beside_a_load_may_be_the_cause(beside: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        bench = Deaths(tmp_path)
+        loads = bench.pool.loading
+        load = asyncio.ensure_future(loads._load_on(bench.pool.devices[0], "net#1", "", {}))
+        await pauses(1)
+        if beside == "a run":
+            enter(bench, 1, 1)
+            bench.dies()
+        else:
+            if beside == "a trial of sizes":
+                bench.pool.ladder._open[0] = 7
+            bench.pool._on_death(0)
+        with pytest.raises(ModelError, match="did not load"):
+            await load
+        assert loads._felled[0, "net#1"] == (beside == "nothing")
+
+    asyncio.run(main())
+
+
+class Returns(Bench):
+    """Device 0 dies and is there again at once; the other has gone for good."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        pool, device = self.pool, self.pool.devices[0]
+
+        async def start() -> None:
+            device._ready = True
+
+        device.start = start  # type: ignore[method-assign]
+        pool.recovery._whole[1] = pool.dispatcher.lanes[1].alive = False
+        pool.costs.lost(1)
+        pool._on_death(0)
+
+    async def answers_load(self, **facts: Any) -> None:
+        """To the load that it is told of next."""
+        await until_async(lambda: "load" in self.kinds(0))
+        self.told.clear()
+        self.pool._on_message(0, {"model": "net#1", **facts})
+
+
+def test_nobody_waits_for_a_network_that_no_device_has_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, its requests were accepted, and waited without end."""
+
+    async def main() -> None:
+        bench = Returns(tmp_path)
+        pool, seen = bench.pool, list[tuple[str, str]]()
+        pool.loading.on_away = lambda name, why: seen.append((name, why))
+        early = bench.job()
+        pool._enter(early)
+        monkeypatch.setattr(loading, "AGAIN_S", 0.0)
+        await bench.answers_load(kind="refused", why="net.onnx is gone")
+        with pytest.raises(Unavailable, match="model 'net' is not ready: no device has it: net.onnx is gone"):
+            await asyncio.wait_for(early.payload.answer, PATIENCE_S)
+        assert seen == [("net", "no device has it: net.onnx is gone")]
+        with pytest.raises(Unavailable, match="net.onnx is gone"):
+            pool._enter(bench.job())
+        await bench.answers_load(kind="loaded", block_s=[1.0, 1.0, 1.0])
+        await until_async(lambda: len(seen) == 2)
+        pool._enter(bench.job())
+        assert seen[1] == ("net", "") and bench.kinds(0) == ["run"]
+
+    asyncio.run(main())
+
+
+def test_nor_for_one_that_was_replaced(tmp_path: Path) -> None:
+    """The devices load what is in service."""
+
+    async def main() -> None:
+        bench = Returns(tmp_path)
+        pool, late = bench.pool, bench.job()
+        pool._enter(late)
+        pool.unload("net")
+        with pytest.raises(Unavailable, match="no device has it: the devices that had it died"):
+            await asyncio.wait_for(late.payload.answer, PATIENCE_S)
+        await until_async(lambda: not pool.loading._labels)
+        assert not pool.loading.away
+
+    asyncio.run(main())
+
+
+def test_the_entry_of_such_a_network_says_so_until_one_has_it_again() -> None:
+    entries = [Entry("net", Path("net"), state="READY", ports={"inputs": [], "outputs": []})]
+    repository = Repository(None, entries=entries)  # type: ignore[arg-type]
+    repository.away("net", "no device has it: gone")
+    with pytest.raises(Unavailable, match="model 'net' is not ready: no device has it: gone"):
+        repository.ports("net")
+    assert not repository.entries(ready_only=True)
+    repository.away("net", "")
+    repository.away("unknown", "")
+    assert repository.ports("net") is entries[0].ports
 
 
 @pytest.mark.parametrize(

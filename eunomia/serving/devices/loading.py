@@ -6,18 +6,25 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.dispatch.costs import CostBook, Network
+from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 FIRST_ROOM = 64 * 1024  # for outputs of unknown size; a larger one costs one more message once
 LOAD_S = 120.0
-FATAL = 2  # deaths of a device while it loads a network
+FATAL = 2  # deaths of a device by the load of a network
+SUSPICIOUS = (
+    2  # deaths while it loaded it and did more besides: then it loads it alone, and dies of it or does not
+)
+AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a network that did not load again is tried once more
+LOST = "the devices that had it died"
 
 
 @dataclass
@@ -33,16 +40,26 @@ class LoadedModel:
 
 
 class Loading:
-    """Loads, and the answers that they wait for."""
+    """Loads, and the answers that they wait for. ``away``: networks, by number, that no device has, and why.
+
+    ``on_away``: told of each such network, by name, and of its return, with an empty reason.
+    """
 
     def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float, whole_s: float) -> None:
         self.models: dict[str, LoadedModel] = {}
+        self.away: dict[int, str] = {}
+        self.on_away: Callable[[str, str], None] = lambda name, why: None
         self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
         self._devices, self._costs, self._target_s = devices, costs, min(target_s, LOAD_S)
         self._whole_s = min(whole_s, LOAD_S)  # devices keep networks up to this length in one piece too
         self._last: dict[int, int] = {}  # network number -> ticket of its last run
         self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
-        self._felled: Counter[tuple[int, str]] = Counter()  # devices that died of loading it, in a row
+        self._felled: Counter[tuple[int, str]] = Counter()  # deaths of a device by loading it, in a row
+        self._suspected: Counter[tuple[int, str]] = (
+            Counter()
+        )  # deaths that may have had another cause, in a row
+        self._why: dict[str, str] = {}  # label -> why it did not load again
+        self._old: dict[int, LoadedModel] = {}  # not in service any more, as long as a request needs it
         self._count = 0
 
     def label(self, network: Network, ticket: int) -> str:
@@ -81,56 +98,149 @@ class Loading:
     async def load_again(self, device: Device, wanted: Collection[int]) -> AsyncIterator[str]:
         """Everything on a device that was started anew, name by name: these networks first, then the last used.
 
-        One that the device died of comes last, and after ``FATAL`` deaths not at all: the others must be served.
+        One that the device died of comes last, and after ``FATAL`` deaths not at all: the others must be served. One
+        that it may have died of ``SUSPICIOUS`` times comes before all, and the first name after it: nothing else runs
+        meanwhile, so that another death says who it was.
         """
 
-        def turn(item: tuple[str, LoadedModel]) -> tuple[int, bool, int]:
-            index = item[1].network.index
-            return -self._felled[device.index, item[1].label], index in wanted, self._last.get(index, 0)
+        def turn(item: tuple[str, LoadedModel]) -> tuple[bool, int, bool, int]:
+            key, index = (device.index, item[1].label), item[1].network.index
+            suspected, felled = self._suspected[key], self._felled[key]
+            last = self._last.get(index, 0)
+            return suspected >= SUSPICIOUS, -suspected - felled, index in wanted, last
 
-        for name, model in reversed(sorted(self.models.items(), key=turn)):
-            if self._felled[device.index, model.label] >= FATAL:
+        there = [*reversed(sorted(self.models.items(), key=turn))]
+        fatal = {model.label for _, model in there if self._felled[device.index, model.label] >= FATAL}
+        alone = {
+            model.label for _, model in there if self._suspected[device.index, model.label] >= SUSPICIOUS
+        }
+        alone -= fatal
+        for name, model in there:
+            if model.label in fatal:
                 log.error("network '%s' ends device '%s'; mend its file and load it", name, device.spec.name)
                 continue
-            try:
-                answer = await self._load_on(device, model.label, model.path, model.shapes)
-                self._costs.measured(model.network, device.index, answer["block_s"])
+            loaded = await self._load_anew(device, model)
+            alone.discard(model.label)
+            if loaded and not alone:
                 yield name
-            except ModelError as error:
-                log.warning("network '%s' does not load again: %s", name, error)
 
-    async def retire(self, model: LoadedModel, in_use: Callable[[Network], bool]) -> None:
+    async def complete(self, device: Device) -> None:
+        """What a device that has all others did not load: again, later and later, for as long as it is in service."""
+        await asyncio.gather(
+            *(self._later(device, model) for model in self.models.values() if not self.has(model, device))
+        )
+
+    def has(self, model: LoadedModel, device: Device | None = None) -> bool:
+        """Whether this device, or any, can run it."""
+        known_s = self._costs.latency_s[model.network.first_row]
+        return bool(
+            (known_s if device is None else known_s[device.index : device.index + 1]).min() < math.inf
+        )
+
+    def give_up(self) -> None:
+        """Networks that no device has, though one has tried all: from now on their requests are refused."""
+        for model in (*self.models.values(), *self._old.values()):
+            network = model.network
+            if network.index not in self.away and not self.has(model):
+                self.away[network.index] = why = f"no device has it: {self._why.get(model.label, LOST)}"
+                log.error("requests for network '%s' are refused: %s", network.name, why)
+                if self.models.get(network.name) is model:
+                    self.on_away(network.name, why)
+
+    def check(self, network: Network) -> None:
+        """Raises Unavailable where no device has it."""
+        if network.index in self.away:
+            text = f"model '{network.name}' is not ready: {self.away[network.index]}"
+            raise Unavailable(text, retry_after_s=AGAIN_S)
+
+    async def _later(self, device: Device, model: LoadedModel) -> None:
+        for tries in count(self._felled[device.index, model.label]):
+            await asyncio.sleep(again_s(tries))
+            if self.models.get(model.network.name) is not model or await self._load_anew(device, model):
+                return
+
+    async def _load_anew(self, device: Device, model: LoadedModel) -> bool:
+        """A network of this server on a device that lost it; whether it is there."""
+        network = model.network
+        try:
+            answer = await self._load_on(device, model.label, model.path, model.shapes)
+            if network.index not in self._labels:  # it was unloaded meanwhile
+                device.tell({"kind": "unload", "model": model.label})
+                return False
+            self._costs.measured(network, device.index, answer["block_s"])
+        except ModelError as error:
+            self._why[model.label] = str(error)
+            log.warning("network '%s' does not load again: %s", network.name, error)
+            return False
+        self._why.pop(model.label, None)
+        if self.away.pop(network.index, None) is not None and self.models.get(network.name) is model:
+            log.warning("requests for network '%s' are welcome again", network.name)
+            self.on_away(network.name, "")
+        return True
+
+    def retire(
+        self, model: LoadedModel, in_use: Callable[[Network], bool]
+    ) -> Coroutine[object, object, None]:
         """Let workers forget a network once no request needs it."""
+        self._old[model.network.index] = model
+        return self._retire(model, in_use)
+
+    async def _retire(self, model: LoadedModel, in_use: Callable[[Network], bool]) -> None:
         while in_use(model.network):
             await asyncio.sleep(0.1)
         for device in self._devices:
             device.tell({"kind": "unload", "model": model.label})
+            self._felled.pop((device.index, model.label), None)
+            self._suspected.pop((device.index, model.label), None)
+        self._why.pop(model.label, None)
+        self._old.pop(model.network.index, None)
+        self.away.pop(model.network.index, None)
         self._labels.pop(model.network.index, None)
         self._last.pop(model.network.index, None)
         self._costs.forget(model.network)
 
     def answered(self, device: int, message: Message) -> None:
         """A worker has loaded a network, or says why not."""
-        answer = self._waiting.get((device, message["model"]))
+        key = device, message["model"]
+        answer = self._waiting.get(key)
         if answer is None or answer.done():
             return
+        self._suspected.pop(key, None)
         if message["kind"] == "loaded":
+            self._felled.pop(key, None)
             answer.set_result(message)
         else:
             answer.set_exception(ModelError(message["why"]))
 
-    def died(self, device: int) -> None:
-        """A worker died while it was loading."""
-        for (index, label), answer in self._waiting.items():
-            if index == device and not answer.done():
-                outside = self._devices[index].blameless
-                self._felled[index, label] += not outside
-                why = (
-                    "its device was ended from outside; load it again"
-                    if outside
-                    else "it took its device down"
-                )
-                answer.set_exception(ModelError(f"network '{label.split('#')[0]}' did not load: {why}"))
+    def died(self, device: int, *, busy: bool = False) -> None:
+        """A worker died while it was loading. ``busy``: something ran there besides, which may be the cause.
+
+        Then the load is suspected; it is charged where there was nothing else, or where the device died of it before.
+        """
+        loading = [
+            (key, answer) for key, answer in self._waiting.items() if key[0] == device and not answer.done()
+        ]
+        for key, answer in loading:
+            if self._devices[device].blameless:
+                why = "its device was ended from outside; load it again"
+            elif self._felled[key] >= FATAL or not (busy or len(loading) > 1):
+                self._charge(key)
+                why = "it took its device down"
+            else:
+                self._suspected[key] += self._serves(key[1])
+                why = "its device died of it, or of what else ran there; load it again"
+            if self._serves(key[1]):
+                self._why[key[1]] = why
+            answer.set_exception(ModelError(f"network '{key[1].split('#')[0]}' did not load: {why}"))
+
+    def _charge(self, key: tuple[int, str]) -> None:
+        """A device has gone of this load; if it was loaded alone for that, no more is asked."""
+        if self._serves(key[1]):
+            self._felled[key] += FATAL if self._suspected[key] >= SUSPICIOUS else 1
+        self._suspected.pop(key, None)
+
+    def _serves(self, label: str) -> bool:
+        return any(model.label == label for model in self.models.values())
 
     async def _load_on(
         self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]
@@ -149,10 +259,10 @@ class Loading:
         try:
             if not device.tell(message):  # nobody would answer
                 raise ModelError(f"device '{device.spec.name}' is away; try again when it is back")
-            found = await asyncio.wait_for(answer, LOAD_S)
-            self._felled.pop((device.index, label), None)
-            return found
+            return await asyncio.wait_for(answer, LOAD_S)
         except TimeoutError:
+            self._charge((device.index, label))
+            device.blameless = True  # whatever else is there has done nothing
             device.kill()
             raise ModelError(f"network '{label.split('#')[0]}' did not load within {LOAD_S:.0f} s") from None
         finally:
@@ -164,6 +274,11 @@ def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple
     tried = {p["name"]: shapes.get(p["name"]) or [1 if d < 0 else d for d in p["shape"]] for p in ports}
     rows = max((tried[p["name"]][0] for p in ports if p["shape"] and p["shape"][0] < 0), default=1)
     return rows, [max(math.prod(shape) // rows, 1) for _, shape in sorted(tried.items())]
+
+
+def again_s(tries: int) -> float:
+    """Seconds before a network is tried once more that did not load so often."""
+    return min(LONGEST_AGAIN_S, AGAIN_S * 2.0 ** min(tries, 20))
 
 
 def _is_utf8(path: str) -> bool:

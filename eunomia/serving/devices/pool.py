@@ -182,6 +182,8 @@ class DevicePool:
         """Its tensors are in the arena; raises Unavailable."""
         if self._closing:
             raise Unavailable("the server is stopping")
+        if self.loading.away:
+            self.loading.check(job.network)
         if self.dispatcher.idle:
             self.dispatcher.arrive(job)
         else:  # the policy is asked once for all that come in one round of the event loop

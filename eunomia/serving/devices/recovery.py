@@ -51,13 +51,15 @@ class Recovery:
     def died(self, device: int) -> None:
         """Its requests run again elsewhere or fail, and a new process starts."""
         execution, dispatcher = self._execution, self._execution.dispatcher
+        dispatcher.later.settle()  # what was measured there is not to be learned after its death
         self.deaths += 1
         self.in_vain[device] = 0 if self._whole[device] else self.in_vain[device] + 1
         self._whole[device] = False
         log.warning("device '%s' died; it is started again", self._devices[device].spec.name)
-        self._loading.died(device)
-        self._ladder.died(device)
         queue = execution.queues[device]
+        busy = any(run.sent for run in queue) or self._ladder.tries_on(device) is not None
+        self._loading.died(device, busy=busy)
+        self._ladder.died(device)
         execution.moving.died(device)
         for run in queue:
             if run.move_from >= 0:
@@ -84,7 +86,23 @@ class Recovery:
         if (earlier := self._restarts.get(device)) is not None:
             earlier.cancel()
         self._restarts[device] = self._spawn(self._restart(device))
+        self._refuse()
         dispatcher.decide()
+
+    def _refuse(self) -> None:
+        """Who waits for a network that no device has, though one has tried to load all, waits no longer."""
+        if not any(whole and one.alive for whole, one in zip(self._whole, self._devices, strict=True)):
+            return
+        self._loading.give_up()
+        dispatcher = self._execution.dispatcher
+        waiting = dispatcher.waiting
+        for job in [job for job in waiting.jobs() if self._loading.away and waiting.shown(job)]:
+            try:
+                self._loading.check(job.network)
+            except Unavailable as error:
+                dispatcher.withdraw(job)
+                self._execution.forget(job)
+                self._execution.answers.fail_soon(job, error)
 
     def _moving_from(self, device: int) -> list[Job]:
         """Jobs that another device was about to take over; their tensors are lost."""
@@ -142,4 +160,6 @@ class Recovery:
             dispatcher.lanes[device].alive = True
             dispatcher.decide()
         self._whole[device] = dispatcher.lanes[device].alive = True
+        self._refuse()
         dispatcher.decide()
+        await self._loading.complete(self._devices[device])

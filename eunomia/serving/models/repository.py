@@ -150,7 +150,7 @@ class Repository:
             known = self.versions(name)
             there = [entry for entry in known if entry.path.exists()] or known[:1]
             for n, entry in enumerate(there[: self._versions]):
-                if n == 0 or entry.ports is None:
+                if n == 0 or entry.state != "READY":
                     await self._load_one(entry)
                     self._newest[name] = self.versions(name, ready_only=True)[0].key
             for entry in known:
@@ -171,6 +171,12 @@ class Repository:
                 raise BadRequest(f"model '{entry.key}' does not load: {error}") from None
             raise
         entry.state, entry.reason = "READY", ""
+
+    def away(self, key: str, why: str) -> None:
+        """No device has this network any more; without a reason, one has it again."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.ports is not None:
+            entry.state, entry.reason = "UNAVAILABLE" if why else "READY", why
 
     async def unload(self, name: str) -> None:
         """Take a network out of service, in all versions; raises NotFound."""

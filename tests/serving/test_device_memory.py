@@ -11,6 +11,7 @@ from onnx import parser
 
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.memory import bound_memory, machine_bytes, out_of_memory
+from eunomia.serving.devices.objection import Objection
 from eunomia.serving.server import Server
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, ask, running
 
@@ -60,10 +61,15 @@ def test_only_the_request_that_asks_for_too_much_fails(tmp_path: Path) -> None:
         assert server.pool.devices[0].pid == pid and server.pool.deaths == 0
 
 
-def test_what_is_an_error_of_memory() -> None:
+def test_without_a_bound_all_memory_is_named() -> None:
+    """As it was, nothing was an error of memory then, and a request that found none was refused for its input."""
     assert machine_bytes() > 2**28
     bound_memory(0)  # none
-    assert out_of_memory(ValueError("bad_alloc")) is None, "without a bound, nobody can be told which"
+    assert out_of_memory(ValueError("bad_alloc")) == machine_bytes() // MIB
+    assert out_of_memory(ValueError("index out of range")) is None
+    lacking = "Failed to allocate memory for requested buffer of size 1"
+    assert out_of_memory(Objection(lacking)) == machine_bytes() // MIB
+    assert out_of_memory(RuntimeError(lacking)) is None, "that of a GPU, perhaps"
 
 
 @pytest.mark.parametrize(

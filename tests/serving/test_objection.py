@@ -15,6 +15,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import worker
+from eunomia.serving.devices.memory import machine_bytes
 from eunomia.serving.devices.objection import Objection, failure, objection
 from eunomia.serving.devices.piece import live_of, piece_of
 from eunomia.serving.devices.worker import kind_of
@@ -85,9 +86,21 @@ def test_what_the_runtime_says_of_itself_blames_no_input() -> None:
     assert not kind_of(KeyError("network 'x' is not loaded here"))["input"]
 
 
-def test_a_lack_of_memory_is_no_objection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "out_of_memory", lambda error: 100)
-    assert kind_of(Objection("Failed to allocate memory")) == {"memory": True, "input": False}
+LACKING = "Failed to allocate memory for requested buffer of size 1"
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("8 GiB"), runtime.Fail("std::bad_alloc"), runtime.RuntimeException(LACKING)]
+)
+def test_a_lack_of_memory_is_no_objection(error: Exception) -> None:
+    """Nor without a bound (``memory_mib``): as it was, NumPy's lack of memory for the answer was the client's fault."""
+    assert kind_of(objection(error)) == {"memory": True, "input": False}
+    said = worker._sentence(objection(error))
+    assert (
+        said
+        == f"it needs more memory than is left of the device's {machine_bytes() // 2**20} MiB (memory_mib)"
+    )
+    assert type(failure("net", {"why": said, **kind_of(objection(error))})) is NoRoom
 
 
 @pytest.mark.parametrize(("message", "error", "status"), [
@@ -125,7 +138,7 @@ def test_of_a_batch_each_runs_again_alone_and_only_the_one_at_fault_is_refused(t
             execution.on_message(0, failed | {"span_s": [0.0, 0.0]})
 
         assert len(execution.queues[0][0].job.together) == 2
-        refuse()
+        refuse()  # all of them
         assert not any(job.payload.over for job in jobs)
         (alone,) = execution.queues[0]
         assert not alone.job.together
@@ -135,5 +148,35 @@ def test_of_a_batch_each_runs_again_alone_and_only_the_one_at_fault_is_refused(t
         assert [job.payload.over for job in jobs].count(True) == 1 and execution.queues[0][
             0
         ].job is not alone.job
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("at_fault", [False, True])
+def test_a_network_that_refuses_batches_only_gets_no_more_of_them(tmp_path: Path, at_fault: bool) -> None:
+    """A size of 1 in its midst (Reshape): as it was, each batch ran in vain first, for ever, and its tenant paid."""
+
+    async def main() -> None:
+        bench = Bench(tmp_path)
+        object.__setattr__(bench.pool.dispatcher.options, "max_batch", 2)
+        bench.pool.dispatcher.lanes[1].alive = False
+        execution, jobs = bench.pool.execution, [bench.job() for _ in range(2)]
+        for job in jobs:
+            job.group = "like"
+            bench.pool.dispatcher.enter(job)
+        bench.pool.dispatcher.decide()
+        assert execution.queues[0][0].job.together
+
+        def ends(**how: Any) -> None:
+            ends = {"ticket": execution.queues[0][0].ticket, "span_s": [0.0, 0.3], "skipped": []}
+            execution.on_message(0, {**ends, **how})
+
+        done = {"kind": "done", "next": 3, "ends_s": [0.0, 0.1, 0.2, 0.3], "tensors": []}
+        failed = {"kind": "failed", "why": "Reshape: no", "input": True}
+        ends(**failed)
+        ends(**done)
+        assert not bench.pool.costs.apart, "the other may be at fault"
+        ends(**(failed if at_fault else done))
+        assert bench.pool.costs.apart == (set() if at_fault else {bench.network.index})
 
     asyncio.run(main())

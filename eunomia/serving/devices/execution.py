@@ -20,13 +20,7 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.neighbours import NOTHING, Ran, what_of
-from eunomia.serving.protocol.errors import (
-    Cancelled,
-    Expired,
-    Hopeless,
-    ServingError,
-    TooLong,
-)
+from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ServingError, TooLong
 
 AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
 LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at once"
@@ -277,6 +271,10 @@ class Execution:
                 self.forget(job)
                 self.answers.fail(job, Cancelled("the client has gone away"))
             return None
+        if job.split is not None and not job.together:
+            job.split.discard(job.number)
+            if not job.split:  # all run, and their batch did not
+                self.dispatcher.costs.apart.add(job.network.index)
         if message["tensors"] is None:  # finished, but the outputs did not fit
             self.moving.enlarge(device, run, message["bytes"])
             return None
@@ -311,6 +309,9 @@ class Execution:
         self.on_run(device, job, (start_s, end_s), False)
         if message["input"] and job.together:  # one of them is at fault
             message["again"] = True
+            split = {member.number for member in (job, *job.together)}
+            for member in (job, *job.together):
+                member.split = split
             self._run_again(job)
 
     def _on_skipped(self, device: int, ticket: int) -> None:

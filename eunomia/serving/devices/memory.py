@@ -10,9 +10,11 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from eunomia.serving.devices.objection import Objection
+
 KEPT_BYTES = 256 * 1024**2
 YOUNG, MIDDLE, OLD = 1_000, 5, 800  # when each generation of the garbage collector is looked through
-NO_MEMORY = ("bad_alloc", "Failed to allocate memory", "bad allocation")  # of the runtime and of C++
+NO_MEMORY, ARENA = ("bad_alloc", "bad allocation"), "Failed to allocate memory"  # of C++, and of the runtime
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
@@ -58,12 +60,15 @@ def out_of_memory_kills() -> int | None:
 
 
 def out_of_memory(error: Exception) -> int | None:
-    """The bound in MiB, where an error says that there was no memory; else None."""
-    bound = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    text = str(error)
-    if bound < 0 or not (isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY)):
+    """Where an error says that there was no memory: how many MiB there are, by the bound or all; else None.
+
+    Without a bound, a GPU's memory may be meant, unless the error is of a processor or of C++.
+    """
+    bound, text = resource.getrlimit(resource.RLIMIT_DATA)[0], str(error)
+    of_runtime = ARENA in text and (bound >= 0 or isinstance(error, Objection))
+    if not (isinstance(error, MemoryError) or of_runtime or any(words in text for words in NO_MEMORY)):
         return None
-    return bound // 2**20
+    return (machine_bytes() if bound < 0 else bound) // 2**20
 
 
 def set_aside() -> None:

@@ -22,7 +22,8 @@ class Objection(Exception):
 
 def objection(error: Exception) -> Exception:
     """Of an error of a run on a processor: what is to be raised for it."""
-    return error if type(error).__name__ in OWN else Objection(str(error))
+    own = isinstance(error, MemoryError) or type(error).__name__ in OWN
+    return error if own else Objection(str(error))
 
 
 def failure(network: str, message: Message) -> ServingError:

@@ -19,7 +19,8 @@ class Job:
 
     ``payload`` belongs to whoever submitted it. ``batch``: rows of its input; ``sizes``: elements of each input, per
     row; ``cost_row``: where the block times of its shape begin. ``together``: requests that run in the same batch with
-    it, itself not included. ``probe``: it runs although it seems hopeless, to see whether it is.
+    it, itself not included. ``split``: numbers of those that shared a batch which the runtime refused, and have not run
+    alone since. ``probe``: it runs although it seems hopeless, to see whether it is.
     """
 
     pair: int
@@ -52,6 +53,7 @@ class Job:
     preemptions: int = 0
     whole: bool = False  # its run has no boundaries
     together: list[Job] = field(default_factory=list)
+    split: set[int] | None = None
     cost_row: int = -1
     probe: bool = False
     request_id: str = ""  # the client's

@@ -31,6 +31,7 @@ from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.protocol.errors import ModelFailed
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
+from tests.patience import PATIENCE_S
 from tests.serving.live import SIDE, options
 
 AHEAD = DispatchOptions(ahead_s=3e-3, lease_s=1e-3)
@@ -177,14 +178,14 @@ class Stages:
     def run_block(self, n: int, live: Live) -> Live:
         """One more in each element."""
         if n:
-            assert self.go_on.wait(60.0)
+            assert self.go_on.wait(PATIENCE_S)
         return live_of({"x": live["x"].numpy() + 1.0})
 
 
 def test_a_busy_device_hands_tensors_over_at_once_though_runs_are_queued_on_it() -> None:
     """Requests 1 and 2 wait between two blocks; 3 holds the device, and another run stands behind it."""
     line, theirs = pair()
-    line.settimeout(60.0)
+    line.settimeout(PATIENCE_S)
     arena, network = Arena.create(2**20), Stages()
     worker = Worker(theirs, arena, 0, "")
     worker._networks["net"] = network  # type: ignore[assignment]
@@ -225,7 +226,7 @@ def test_a_busy_device_hands_tensors_over_at_once_though_runs_are_queued_on_it()
         network.go_on.set()
         assert [receive(line)["ticket"] for _ in range(2)] == [3, 4]  # type: ignore[index]
         send(line, {"kind": "stop"})
-        serving.join(60.0)
+        serving.join(PATIENCE_S)
     finally:
         network.go_on.set()
         os.close(pipe)

@@ -30,7 +30,7 @@ CEILINGS = {
     "fmt: skip": 163,
     "import circles": 0,
     # 120: devices on Ray; 90: groups of replicas, short rules; 150: a formula for each column of cluster reports
-    "guide words": 41_671,
+    "guide words": 41_674,
     "tutorial words": 7_000,
     "lines of the longest file": 369,
 }

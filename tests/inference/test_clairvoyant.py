@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunomia.core.errors import ConfigError
+from eunomia.inference.by_type import means
 from eunomia.inference.clairvoyant import SearchOptions, search_schedule
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.options import EngineOptions, Estimator
@@ -37,7 +38,13 @@ TIGHTNESS = [
 
 def known(case: Case) -> Case:
     """The case without luck: true times are those of the table."""
-    return replace(case, options=replace(case.options, estimator=replace(case.options.estimator, jitter=0.0)))
+    options = case.options
+    times, switch_s, move_s = (
+        replace(options.estimator, jitter=0.0),
+        means(options.switch_s),
+        means(options.move_s),
+    )
+    return replace(case, options=replace(options, estimator=times, switch_s=switch_s, move_s=move_s))
 
 
 def bounding(case: Case, **more: object) -> BoundOptions:

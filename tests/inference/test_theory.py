@@ -14,6 +14,7 @@ from eunomia.contract.contention import CONTENTION
 from eunomia.contract.contention.model import Demand
 from eunomia.hardware.table import CostTable
 from eunomia.inference import reference
+from eunomia.inference.by_type import ByType, Draw
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.reference import Rule
 from eunomia.inference.simulate import simulate_problem
@@ -264,9 +265,19 @@ def scaled(case: Case, factor: float) -> Case:
         for name in ("period_s", "decision_s", "horizon_s")
         if getattr(options, name) is not None
     }
-    switch = options.switch_s
-    by_type = {k: s * factor for k, s in switch.items()} if isinstance(switch, dict) else switch * factor
-    return Case(requests, costs, platform, dataclasses.replace(options, switch_s=by_type, **times))
+    switch_s, move_s = slower(options.switch_s, factor), slower(options.move_s, factor)
+    return Case(
+        requests, costs, platform, dataclasses.replace(options, switch_s=switch_s, move_s=move_s, **times)
+    )
+
+
+def slower(value: ByType, factor: float) -> ByType:
+    """All numbers times the factor."""
+
+    def one(draw: Draw) -> Draw:
+        return tuple(number * factor for number in draw) if isinstance(draw, tuple) else draw * factor
+
+    return {kind: one(draw) for kind, draw in value.items()} if isinstance(value, dict) else one(value)
 
 
 @pytest.mark.parametrize("factor", [4.0, 2.0**-4])

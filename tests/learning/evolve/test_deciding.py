@@ -43,7 +43,7 @@ def test_compiled_and_stepped_decide_alike(case: Case, seed: int, place: str) ->
 
 
 @SLOW
-@given(cases(periodic=False), SEEDS, PLACES)
+@given(cases(periodic=False, alike=False), SEEDS, PLACES)  # learned estimates tie but for rounding
 def test_the_reference_engine_gives_the_same_run(case: Case, seed: int, place: str) -> None:
     policy = RulePolicy(random_formulas(seed, place))
     policy.share(case.problem().contention)

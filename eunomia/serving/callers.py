@@ -30,7 +30,10 @@ class Callers:
             grant = self.directory.by_name(name) if name else None
             if grant is not None:
                 return grant
-        raise Unauthenticated("no such tenant, and the server has no default tenant")
+        raise Unauthenticated(
+            "no such tenant, and the server has no default tenant: "
+            "name one of its tenants (header x-tenant-id, --tenant of eunomia load)"
+        )
 
     def tenant_of(self, caller: Caller) -> str:
         """The caller's tenant, ``""`` if only the body of its request may say. Raises Unauthenticated."""

@@ -29,9 +29,9 @@ def send(server: Server, key: str, count: int, **more: Any) -> None:
         stub.infer("small", [tensor], headers={"authorization": f"Bearer {key}"}, **more)
 
 
-def state(server: Server, key: str) -> dict[str, Any]:
+def state(server: Server, key: str = "") -> dict[str, Any]:
     url = f"http://127.0.0.1:{server.http_port}/v2/eunomia/state"
-    request = urllib.request.Request(url, headers={"authorization": f"Bearer {key}"})
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {key}"} if key else {})
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         content: dict[str, Any] = json.loads(answer.read())
         return content
@@ -49,6 +49,17 @@ def test_an_administrator_sees_all_and_a_tenant_itself(tmp_path: Path) -> None:
         assert [p["tenant"] for p in own["pairs"]] == ["silver"]
         assert {run[1] for run in own["runs"]} == {"others", "silver"}
         assert set(own["front_end"]) == {"busy", "late_ms", "full", "remark"}
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            state(server, "eun_nobody")
+
+
+def test_who_gives_no_name_sees_an_anonymous_server_too_which_has_no_tenant_of_the_name_default(
+    tmp_path: Path,
+) -> None:
+    """The page of the README's server was empty: it asks without a name."""
+    with running(tmp_path, anonymous=True) as server:
+        send(server, GOLD, 2)
+        assert [(p["tenant"], p["count"]) for p in state(server)["pairs"]] == [("gold", 2)]
         with pytest.raises(urllib.error.HTTPError, match="401"):
             state(server, "eun_nobody")
 

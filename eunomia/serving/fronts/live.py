@@ -14,7 +14,6 @@ from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.openapi import operation
 from eunomia.serving.observe.twin import exported
 from eunomia.serving.service import Service
-from eunomia.serving.tenants.grants import Grant
 
 SHOWN_S, MOST_RUNS = 10.0, 500  # of the device timeline
 SECURITY = {
@@ -33,7 +32,10 @@ PATHS: Json = {
 
 
 class LiveFront:
-    """``/`` is the page, ``/v2/eunomia/state`` what it asks for. A tenant sees itself, an administrator all."""
+    """``/`` is the page, ``/v2/eunomia/state`` what it asks for. A tenant sees itself, an administrator all.
+
+    An anonymous server shows all of it to everybody: whoever asks may give any tenant's name.
+    """
 
     PATHS = PATHS
 
@@ -62,11 +64,11 @@ class LiveFront:
         return response
 
     async def _state(self, http: web.Request) -> web.Response:
-        grant = self.service.identify(caller_of(http))
-        everything = grant.role == "admin" or self.service.anonymous
-        return web.json_response(
-            state_of(self.service, grant, everything), headers={"Cache-Control": "no-store"}
-        )
+        only, caller = None, caller_of(http)
+        if not self.service.anonymous or caller.key is not None:
+            grant = self.service.identify(caller)
+            only = None if grant.role == "admin" or self.service.anonymous else grant.name
+        return web.json_response(state_of(self.service, only), headers={"Cache-Control": "no-store"})
 
 
 @cache
@@ -75,12 +77,12 @@ def page_text() -> str:
     return resources.files("eunomia.serving.fronts").joinpath("live.html").read_text(encoding="utf-8")
 
 
-def state_of(service: Service, grant: Grant, everything: bool) -> Json:
-    """All that the page shows; names of other tenants are left out unless ``everything``."""
+def state_of(service: Service, only: str | None) -> Json:
+    """All that the page shows; without the names of other tenants than ``only``, if that is not None."""
     dispatcher, now_s = service.pool.dispatcher, service.clock.now_s()
 
     def name(tenant: str) -> str:
-        return tenant if everything or tenant == grant.name else "others"
+        return tenant if only in (None, tenant) else "others"
 
     waiting = [dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs()]
     history = service.books.history
@@ -120,7 +122,7 @@ def state_of(service: Service, grant: Grant, everything: bool) -> Json:
         "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
         "seconds": list(history.seconds),
         "misses": [m for m in reversed(history.misses) if name(str(m["tenant"])) == m["tenant"]],
-        "fallbacks": dict(service.fallbacks()) if everything else {},
+        "fallbacks": dict(service.fallbacks()) if only is None else {},
     }
 
 

@@ -19,6 +19,7 @@ from eunomia.serving.devices.memory import machine_bytes
 from eunomia.serving.devices.objection import Objection, failure, objection
 from eunomia.serving.devices.piece import live_of, piece_of
 from eunomia.serving.devices.worker import kind_of
+from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import InputFailed, InputRefused, NoRoom
 from tests.serving.test_two_devices import Bench
 
@@ -113,18 +114,25 @@ def test_whose_fault_it_is_decides_the_status(message: dict[str, Any], error: ty
     assert found.of_input, "no promise was broken"
 
 
+def batch(folder: Path, size: int) -> tuple[Bench, list[Job]]:
+    """So many requests that run together on the only device that lives."""
+    bench = Bench(folder)
+    object.__setattr__(bench.pool.dispatcher.options, "max_batch", size)
+    bench.pool.dispatcher.lanes[1].alive = False
+    jobs = [bench.job() for _ in range(size)]
+    for job in jobs:
+        job.group = "like"
+        bench.pool.dispatcher.enter(job)
+    bench.pool.dispatcher.decide()
+    return bench, jobs
+
+
 def test_of_a_batch_each_runs_again_alone_and_only_the_one_at_fault_is_refused(tmp_path: Path) -> None:
     """As it was, all of a batch failed with it."""
 
     async def main() -> None:
-        bench = Bench(tmp_path)
-        object.__setattr__(bench.pool.dispatcher.options, "max_batch", 3)
-        bench.pool.dispatcher.lanes[1].alive = False
-        execution, jobs = bench.pool.execution, [bench.job() for _ in range(3)]
-        for job in jobs:
-            job.group = "like"
-            bench.pool.dispatcher.enter(job)
-        bench.pool.dispatcher.decide()
+        bench, jobs = batch(tmp_path, 3)
+        execution = bench.pool.execution
 
         def refuse() -> None:
             (run,) = execution.queues[0]
@@ -157,14 +165,8 @@ def test_a_network_that_refuses_batches_only_gets_no_more_of_them(tmp_path: Path
     """A size of 1 in its midst (Reshape): as it was, each batch ran in vain first, for ever, and its tenant paid."""
 
     async def main() -> None:
-        bench = Bench(tmp_path)
-        object.__setattr__(bench.pool.dispatcher.options, "max_batch", 2)
-        bench.pool.dispatcher.lanes[1].alive = False
-        execution, jobs = bench.pool.execution, [bench.job() for _ in range(2)]
-        for job in jobs:
-            job.group = "like"
-            bench.pool.dispatcher.enter(job)
-        bench.pool.dispatcher.decide()
+        bench, jobs = batch(tmp_path, 2)
+        execution = bench.pool.execution
         assert execution.queues[0][0].job.together
 
         def ends(**how: Any) -> None:

@@ -29,6 +29,11 @@ class Latest:
         self._values[at], self._weights[at] = values, weights
         self.count += len(values)
 
+    def put(self, value: float) -> None:
+        """One; between two runs of a device."""
+        self._values[self.count % KEPT] = value
+        self.count += 1
+
     def draws(self) -> list[float]:
         """Numbers of equal chance, in ascending order, with the weighted mean of the values: none without values."""
         kept = min(self.count, KEPT)
@@ -53,7 +58,7 @@ class Mean:
 
     def learn(self, value_s: float) -> None:
         """One more."""
-        self.latest.add(np.array([value_s]))
+        self.latest.put(value_s)
         self.mean_s += max(LEARN, 1.0 / self.count) * (value_s - self.mean_s)
 
 

@@ -1,17 +1,18 @@
-"""Does the simulator tell what the server does?
+"""Does the twin tell what the server does?
 
 Three tenants on two networks at 50, 90 and 130 % of the device's capacity, which a closed loop measures first. Then
-the server's recording of that very traffic is replayed by the simulator under the same policy: hit rate and 95th
-percentile of every tenant over all seeds, both measured inside the server. The simulator knows no exception for
-starving tenants, so it is off here.
+the server's recording of that very traffic is replayed under the same policy: hit rate and 95th percentile of every
+tenant over all seeds, both measured inside the server.
 
 ``--only all``: those. ``mixed``: attention over 128 to 1,024 tokens, each tenant's requests of two lengths, so that a
 request takes from 1 to 60 times as long as another of the same network. ``two``: those of ``all`` on two devices, of
-which one has SLOW of the front end's core (cgroup v1, root). ``--set policies=A,B``: 2 to 3 minutes each.
+which one has SLOW of the front end's core (cgroup v1, root). ``waiting``: two networks of package onnx on such devices,
+for one or three users of each tenant who wait for their answers. ``--set policies=A,B``: 2 to 3 minutes each.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -23,7 +24,7 @@ import numpy as np
 
 from benchmarks.serving.bench import Bench
 from benchmarks.serving.live import LARGE_NET, NETWORKS, SMALL_NET, Live, serving
-from benchmarks.serving.load import Made, PictureClient, Stream, closed_rate, offer
+from benchmarks.serving.load import Made, PictureClient, Stream, client, closed_loop, closed_rate, offer
 from benchmarks.serving.machine import cores
 from benchmarks.table import Cell, Options, Table
 from eunomia.engines.processes import Result
@@ -44,11 +45,12 @@ SEQUENCE, TRIED = "sequence", 512  # tokens of the trial
 TOKENS = {"gold": (128, 256), "silver": (256, 512), "bronze": (512, 1024)}
 LENGTHS = (128, 256, 512, 1024)
 SLOW = 0.35
+STRANGERS = ("squeezenet", "densenet121")
 POINTS, P95 = 2.0, 0.10
 PROBE = "probe"
 COLUMNS = (
-    "policy, load, tenant; hits, server|.1%; hits, simulator|.1%; points apart|.1f; p95 ms, server|.1f; "
-    "p95 ms, simulator|.1f; apart|+.0%; from|+.0%; to|+.0%; within 2 points and 10 %"
+    "policy, load, tenant; hits, server|.1%; hits, twin|.1%; points apart|.1f; p95 ms, server|.1f; "
+    "p95 ms, twin|.1f; apart|+.0%; from|+.0%; to|+.0%; within 2 points and 10 %"
 )
 Replays = Sequence[Result]  # by seed
 
@@ -87,28 +89,68 @@ class Setting:
     """How a part serves, and what its tenants send."""
 
     made: Made = PictureClient
+    loads: Sequence[float] = LOADS
+    words = "{:.0%}"  # of a load
 
     def serving(self, policy: str) -> AbstractContextManager[Live]:
         """One device."""
-        return serving({**promises(), PROBE: {}}, policy=policy, starve_ms=0)
+        return serving({**promises(), PROBE: {}}, policy=policy)
 
     def at(self, live: Live) -> Callable[[float], list[Stream]]:
         """Streams for a load; four users measure what requests take of the devices."""
         times = {model: 1.0 / closed_rate(live, Stream(PROBE, model), 1.5) for model in NETWORKS}
         return partial(streams, times)
 
+    def offer(self, live: Live, wanted: Sequence[Stream], seconds: float, seed: int) -> None:
+        """The traffic of one seed."""
+        offer(live.grpc, wanted, seconds, seed, made=self.made)
+
 
 class Two(Setting):
     """The second device is slower, and its core is the front end's too."""
+
+    networks: Mapping[str, Any] = {}
 
     @contextmanager
     def serving(self, policy: str) -> Iterator[Live]:
         """Two devices."""
         device: list[dict[str, Any]] = [{"name": "fast", "cores": [cores().device]}]
         device.append({"name": "slow", "cores": [cores().front], "spin_ms": 0.0})
-        with serving({**promises(), PROBE: {}}, policy=policy, starve_ms=0, device=device) as live:
+        with serving({**promises(), PROBE: {}}, policy=policy, device=device, **self.networks) as live:
             slow_down(live.workers[-1], SLOW)
             yield live
+
+
+class Waiting(Two):
+    """Strangers' networks, and clients that send when they have their answer; the load is users of each tenant."""
+
+    made: Made = TritonClient
+    loads, words = (1.0, 3.0), "{:.0f} users"
+
+    def __init__(self) -> None:
+        import onnx.backend.test
+
+        folder = Path(onnx.backend.test.__file__).parent / "data" / "light"
+        self.networks = {
+            "network": [{"name": name, "onnx": str(folder / f"light_{name}.onnx")} for name in STRANGERS]
+        }
+
+    def at(self, live: Live) -> Callable[[float], list[Stream]]:
+        """Gold and silver send to the small one."""
+        small, large = STRANGERS
+        of = {name: small if model == SMALL_NET else large for name, (_, model, _) in SHARES.items()}
+        return lambda users: [Stream(n, of[n], users, deadline_ms=d) for n, (_, _, d) in SHARES.items()]
+
+    def offer(self, live: Live, wanted: Sequence[Stream], seconds: float, seed: int) -> None:
+        """Everybody for so long."""
+
+        async def everybody() -> None:
+            async with client(live.grpc, "grpc", wanted, seed=seed, made=self.made) as found:
+                users = [int(stream.rate_per_s) for stream in wanted]
+                loops = [closed_loop(found, n, seconds, order=(k,)) for k, n in enumerate(users)]
+                await asyncio.gather(*loops)
+
+        asyncio.run(everybody())
 
 
 class Mixed(Setting):
@@ -124,7 +166,7 @@ class Mixed(Setting):
             path = write_all(Path(folder))[SEQUENCE]
             network = {"name": SEQUENCE, "onnx": str(path), "shapes": {"x0": [1, TRIED, WIDTH]}}
             with serving(
-                {**promises(), **lengths}, policy=policy, starve_ms=0, network=[network], max_block_ms=1e3
+                {**promises(), **lengths}, policy=policy, network=[network], max_block_ms=1e3
             ) as live:
                 yield live
 
@@ -137,15 +179,15 @@ class Mixed(Setting):
         return lambda load: [Stream(n, SEQUENCE, load * s / mean_s, d) for n, (s, _, d) in SHARES.items()]
 
 
-PARTS: dict[str, Callable[[], Setting]] = {"all": Setting, "mixed": Mixed, "two": Two}
+PARTS: dict[str, Callable[[], Setting]] = {"all": Setting, "mixed": Mixed, "two": Two, "waiting": Waiting}
 
 
 def replay(
-    live: Live, made: Made, policy: str, wanted: Sequence[Stream], seconds: float, seed: int
+    live: Live, setting: Setting, policy: str, wanted: Sequence[Stream], seconds: float, seed: int
 ) -> Result:
-    """One seed's traffic: by tenant the hits and response times [s] of the server and of the simulator; nan = none."""
+    """One seed's traffic: by tenant the hits and response times [s] of the server and of the twin; nan = none."""
     before = len(live.recording()["requests"])
-    offer(live.grpc, wanted, seconds, seed, made=made)
+    setting.offer(live, wanted, seconds, seed)
     recording = live.recording()
     recording["requests"] = [r for r in recording["requests"][before:] if r[1] in SHARES]
     recording["pairs"] = [p for p in recording["pairs"] if p["tenant"] in SHARES]
@@ -157,7 +199,7 @@ def replay(
 
 
 def row(label: str, replays: Replays, tenant: str) -> list[Cell]:
-    """Figures of server and simulator over all seeds, and how far they are apart."""
+    """Figures of server and twin over all seeds, and how far they are apart."""
     hits = [np.concatenate([r[tenant][who][0] for r in replays]).mean() for who in (0, 1)]
     p95_s = [np.nanpercentile(np.concatenate([r[tenant][who][1] for r in replays]), 95.0) for who in (0, 1)]
     points, apart = abs(hits[1] - hits[0]) * 100, p95_s[1] / p95_s[0] - 1.0
@@ -195,10 +237,10 @@ def _measured(part: str, setting: Setting, bench: Bench, policies: Sequence[str]
     for policy in policies:
         with setting.serving(policy) as live:
             wanted = setting.at(live)
-            for load in LOADS:
-                one = partial(replay, live, setting.made, policy, wanted(load), seconds)
+            for load in setting.loads:
+                one = partial(replay, live, setting, policy, wanted(load), seconds)
                 what = {"policy": policy, "load": load} | ({} if part == "all" else {"part": part})
                 found = [bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds)]
-                rows += [row(f"`{policy}`, {load:.0%}", found, tenant) for tenant in SHARES]
+                rows += [row(f"`{policy}`, {setting.words.format(load)}", found, tenant) for tenant in SHARES]
     note = "All seeds together; from, to: a bootstrap over seeds (95 %). The verdict is that of the figure before."
     return bench.table(part, COLUMNS, rows, [note])

@@ -47,6 +47,10 @@ def record(
 def predict(
     recording: Annotated[Path, typer.Argument(metavar="FILE", help="A recording of `eunomia twin record`.")],
     policy: opt.Policies = None,
+    last: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Only what came in the recording's last seconds.", min=0.0),
+    ] = float("inf"),
     as_json: opt.Json = False,
 ) -> None:
     """What each policy would have done with the recorded traffic, beside what the server did."""
@@ -54,12 +58,16 @@ def predict(
 
     from eunomia.study.serving.twin import measured, read_twin
     from eunomia.study.serving.twin import predict as simulate
+    from eunomia.study.serving.twin_part import latest
 
-    twin = read_twin(recording)
+    whole = read_twin(recording)
+    twin = latest(whole, last)
     names = [f"{a.tenant}, {a.model}" for a in twin.requests.agreements]
     asked = policy or [twin.policy]
     if not as_json and stderr().is_terminal:
         stderr().print(f"simulating {counted(len(asked), 'policy', 'policies')}; each is compiled once")
+    if len(twin.requests) < len(whole.requests):
+        note(f"the last {len(twin.requests)} of {len(whole.requests)} requests are replayed")
     rows = [measured(twin), *(simulate(twin, name) for name in asked)]
     told = rows[1 + asked.index(twin.policy)] if twin.policy in asked else _served(twin)
     note_left_out(twin)

@@ -175,7 +175,7 @@ class ServerConfig(Section):
     min_deadline_ms: NotNegative = 0.0  # for tenants without an objective; 0 = clients may claim any deadline
     policy: PolicyText = "fair_edf"
     fallback: Name = "edf+f"
-    lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
+    lease_ms: Annotated[float, Field(ge=0.0)] = 100.0
     ahead_ms: Annotated[float, Field(ge=0.0)] = 3.0
     starve_ms: Annotated[float, Field(ge=0.0)] = 1000.0  # 0 = hopeless requests may wait for ever
     block_ms: Positive = 1.5

@@ -18,6 +18,7 @@ LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock sp
 LEARN_TWIN = 0.005  # the same for the digital twin: the mean of some 200 runs, not of the last 20
 DOUBTED = 0.25  # runs that evidence counts for which has proved wrong: four fifths of the next one replace it
 TRIAL = 20.0  # runs that the trial at loading counts for
+KEPT_RUNS = 512  # of each network and device
 WILD = 0.7  # logarithms beyond it (a block that took twice as long) are an interruption, not the block's own spread
 
 
@@ -48,6 +49,7 @@ class CostBook:
     hundred runs, for each class of shapes by itself. The spread is the standard deviation of the logarithm of
     time over mean, without interruptions; ``factors``: the latest times over means, by device,
     each weighing as much as its block takes: a hiccup of 2 ms is 20 times a short block, and little of a long one.
+    ``run_factors``: the same of whole runs, by number of network and device.
     """
 
     def __init__(self, devices: int) -> None:
@@ -59,6 +61,7 @@ class CostBook:
         self._evident: set[int] = set()  # first rows of classes all of whose blocks some device has run
         self._variance, self._ratios = np.zeros(devices), np.zeros(devices)
         self.factors = [Latest() for _ in range(devices)]
+        self.run_factors: dict[int, list[Latest]] = {}
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
@@ -72,6 +75,7 @@ class CostBook:
         network = Network(self._count, name, self._grow(blocks), blocks, whole)
         self._count += 1
         self.networks[name] = network
+        self.run_factors[network.index] = [Latest(KEPT_RUNS) for _ in self.factors]
         shapes = self._shapes[network.index] = ShapeClasses()
         shapes.add(shapes.key(rows, sizes), sizes, network.first_row)
         return network
@@ -135,6 +139,7 @@ class CostBook:
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
         self.apart.discard(network.index)
+        self.run_factors.pop(network.index, None)
         for one in self._shapes.pop(network.index, ShapeClasses()).found.values():
             self._rest.pop(one.first_row, None)
             self._evident.discard(one.first_row)
@@ -166,7 +171,7 @@ class CostBook:
         self.latency_s[rows, device] = self._known_s[rows, device] = new
         self._runs[rows, device] = np.minimum(runs + 1.0, TRIAL)
         self._rest.pop(start, None)
-        self._learn_spread(rows, device, seen)
+        self._learn_spread(network, rows, device, seen)
         self._learn_mean(rows, device, seen)
         if start != network.first_row:
             if (
@@ -230,11 +235,16 @@ class CostBook:
         """Of single block times around their means, by device."""
         return np.sqrt(self._variance)
 
-    def _learn_spread(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
+    def _learn_spread(
+        self, network: Network, rows: slice, device: int, seen: npt.NDArray[np.float64]
+    ) -> None:
         mean = self.mean_s[rows, device]
         known = np.isfinite(mean) & (mean > 0.0) & (seen > 0.0)
         factors = seen[known] / mean[known]
         self.factors[device].add(factors, mean[known])
+        if network.index in self.run_factors and len(factors):
+            mean_s = float(mean[known].sum())
+            self.run_factors[network.index][device].put(float(seen[known].sum()) / mean_s, mean_s)
         ratio = np.log(factors)
         ratio = ratio[np.abs(ratio) < WILD]
         if len(ratio):

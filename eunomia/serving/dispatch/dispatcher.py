@@ -13,7 +13,7 @@ from eunomia.contract.traits import WAKE_S
 from eunomia.core.arrays import Floats
 from eunomia.serving.dispatch import look_ahead, reports, runs
 from eunomia.serving.dispatch.indicators import Indicator
-from eunomia.serving.dispatch.jobs import GONE, Job
+from eunomia.serving.dispatch.jobs import GONE, NOWHERE, Job
 from eunomia.serving.dispatch.lanes import NEVER
 from eunomia.serving.dispatch.placing import best_device
 from eunomia.serving.dispatch.state import State
@@ -116,7 +116,7 @@ class Dispatcher(State):
 
     def wait_again(self, job: Job) -> None:
         """A job whose run was lost starts again from its first block."""
-        job.block, job.device = 0, -1
+        job.block, job.device, job.work_s, job.worked_on = 0, -1, 0.0, NOWHERE
         self.classify(job)
         self.wait(job)
 

@@ -10,6 +10,7 @@ from typing import Any
 from eunomia.serving.dispatch.costs import Network
 
 WAITING, RUNNING, GONE = "waiting", "running", "gone"
+NOWHERE, SEVERAL = -1, -2  # in place of a device
 _numbers = itertools.count(1)
 
 
@@ -20,7 +21,8 @@ class Job:
     ``payload`` belongs to whoever submitted it. ``batch``: rows of its input; ``sizes``: elements of each input, per
     row; ``cost_row``: where the block times of its shape begin. ``together``: requests that run in the same batch with
     it, itself not included. ``split``: numbers of those that shared a batch which the runtime refused, and have not run
-    alone since. ``probe``: it runs although it seems hopeless, to see whether it is.
+    alone since. ``probe``: it runs although it seems hopeless, to see whether it is. ``work_s``: what its blocks took
+    on ``worked_on``, a device; ``SEVERAL`` where that says nothing of the request alone.
     """
 
     pair: int
@@ -43,6 +45,8 @@ class Job:
     start_s: float = math.nan
     ended_s: float = 0.0  # when its last run ended
     attained_s: float = 0.0
+    work_s: float = 0.0
+    worked_on: int = NOWHERE
     reach_s: float = 0.0  # from its acceptance until the policy had seen it and devices had their orders
     unsized_s: float = 0.0  # from its arrival to its acceptance: so long nobody knew what its size takes
     answer_s: float = 0.0  # from the end of its last run to its answer

@@ -38,7 +38,7 @@ class Lane:
     message in time. ``asked_next``, ``asked_stop``: state of the queue at the policy's last call. ``looked``:
     the boundary of the policy's last call between boundaries. ``goes_on``: a boundary at which the policy
     lets this run go on, and what it notes in its memory then. ``owed``: what the policy notes at the start of this run
-    has not been asked for yet.
+    has not been asked for yet. ``followed``: the device had this order before it had ended the run before.
     """
 
     job: Job | None = None
@@ -58,6 +58,7 @@ class Lane:
     looked: int = NEVER
     goes_on: tuple[int, Claim] | None = None
     owed: bool = False
+    followed: bool = False
 
     @property
     def uncut(self) -> bool:

@@ -22,7 +22,7 @@ class DispatchOptions:
     never.
     """  # noqa: D205
 
-    lease_s: float = 0.05
+    lease_s: float = 0.1
     late: str = "last"
     max_batch: int = 1
     bandwidth_bytes_s: float = math.inf

@@ -15,28 +15,33 @@ FEW, FEW_MOVES = (
     1.0,
 )  # with so many values, a device's own mean counts as much as that of all; some are far
 KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand for them
+# What a run finds: a device that was idle before its request came; one that has ended a run, and is told only then what
+# comes next, or knows it already; one that has run this very request last; or the tensors on another device.
+KEPT_STARTS = 512
+STARTS = FIRST, ASKED, AHEAD, AGAIN, MOVED = "first", "asked", "ahead", "again", "moved"
 
 
 class Latest:
     """The latest values of a kind, and what each of them weighs."""
 
-    def __init__(self) -> None:
-        self._values, self._weights, self.count = np.zeros(KEPT), np.ones(KEPT), 0
+    def __init__(self, kept: int = KEPT) -> None:
+        self._values, self._weights, self.count = np.zeros(kept), np.ones(kept), 0
 
     def add(self, values: Floats, weights: Floats | float = 1.0) -> None:
         """In their order."""
-        at = (self.count + np.arange(len(values))) % KEPT
+        at = (self.count + np.arange(len(values))) % len(self._values)
         self._values[at], self._weights[at] = values, weights
         self.count += len(values)
 
-    def put(self, value: float) -> None:
+    def put(self, value: float, weight: float = 1.0) -> None:
         """One; between two runs of a device."""
-        self._values[self.count % KEPT] = value
+        at = self.count % len(self._values)
+        self._values[at], self._weights[at] = value, weight
         self.count += 1
 
     def draws(self) -> list[float]:
         """Numbers of equal chance, in ascending order, with the weighted mean of the values: none without values."""
-        kept = min(self.count, KEPT)
+        kept = min(self.count, len(self._values))
         order = np.argsort(self._values[:kept])
         values, weights = np.maximum(self._values[order], 0.0), self._weights[order]
         ends = np.linspace(0.0, weights.sum(), min(DRAWS, kept) + 1)
@@ -68,11 +73,13 @@ class Overheads:
     Until the run begins, once device and request are free, and what it takes beside its blocks. A hold counts
     as lost time too, unless it is longer than a tenth of a second. Such gaps, and those of a device that was
     away, are left out. ``move``: what another device loses on top where the request has run here last and its tensors
-    are fetched from here, over a network perhaps.
+    are fetched from here, over a network perhaps. ``starts``: the same time for all runs, by what they found; what was
+    moved counts where it came from.
     """
 
     def __init__(self) -> None:
         self.turn, self.move = Mean(), Mean()
+        self.starts = {kind: Latest(KEPT_STARTS) for kind in STARTS}
 
     def turned(self, lost_s: float, holder: Overheads | None = None) -> None:
         """A run began here that could have begun earlier, with the tensors of ``holder`` if that is not None."""

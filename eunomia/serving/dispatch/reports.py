@@ -6,9 +6,9 @@ import math
 
 from eunomia.contract.traits import CHARGE_RUN
 from eunomia.serving.dispatch import look_ahead, runs
-from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.jobs import NOWHERE, SEVERAL, Job
 from eunomia.serving.dispatch.lanes import Lane
-from eunomia.serving.dispatch.overheads import lost_s
+from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LONGEST_MOVE_S, MOVED, lost_s
 from eunomia.serving.dispatch.state import State
 
 
@@ -33,15 +33,7 @@ def done(
     look_ahead.went_on(state, lane, next_block)
     if not len(state.waiting) and lane.next is None and not state.steady:
         look_ahead.catch_up(state, device, next_block - 1)
-    if (
-        lane.free_s >= job.arrival_s and lane.last_request != job.number
-    ):  # it neither waited for a message nor resumed
-        beside_s = 0.0 if work_s is None else took_s - work_s
-        moved = lane.first > 0 and job.device not in (device, -1)
-        state.overheads[device].turned(
-            lost_s(max(lane.free_s, job.ended_s), began_s, beside_s),
-            state.overheads[job.device] if moved else None,
-        )
+    _learn_start(state, device, began_s, 0.0 if work_s is None else took_s - work_s)
     lane.free_s, lane.last_request = ended_s, job.number
     for member in (job, *job.together):
         member.ended_s = ended_s
@@ -52,6 +44,9 @@ def done(
     lane.clear()
     job.block, job.device = next_block, device
     job.attained_s += took_s
+    if work_s is not None:
+        job.work_s += work_s
+        job.worked_on = device if job.worked_on in (NOWHERE, device) and not job.together else SEVERAL
     if next_block < job.network.blocks:
         if preempted:
             state.preemptions += 1
@@ -59,6 +54,31 @@ def done(
         state.wait(job)
     _follow(state, device, follows, ended_s)
     return job
+
+
+def _learn_start(state: State, device: int, began_s: float, beside_s: float) -> None:
+    """What was lost before this run began, and ``beside_s`` its blocks."""
+    lane = state.lanes[device]
+    job = lane.job
+    assert job is not None
+    holder = state.overheads[job.device] if lane.first > 0 and job.device not in (device, -1) else None
+    waited, resumed = lane.free_s >= job.arrival_s, lane.last_request == job.number
+    could_s = max(lane.free_s, job.ended_s) if waited else lane.start_s
+    lost = lost_s(could_s, began_s, beside_s)
+    if waited and not resumed:
+        state.overheads[device].turned(lost, holder)
+    if lost <= LONGEST_MOVE_S:
+        where = state.overheads[device] if holder is None else holder
+        where.starts[_found(lane, waited, resumed, moved=holder is not None)].put(lost)
+
+
+def _found(lane: Lane, waited: bool, resumed: bool, *, moved: bool) -> str:
+    """What a run found (``overheads.STARTS``)."""
+    if moved:
+        return MOVED
+    if not waited:
+        return FIRST
+    return AGAIN if resumed else AHEAD if lane.followed else ASKED
 
 
 def failed(

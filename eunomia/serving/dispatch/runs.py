@@ -61,7 +61,7 @@ def begin(state: State, job: Job, device: int, now_s: float) -> None:
         member.state = RUNNING
         if job.block == 0:
             member.start_s = now_s
-    lane.job, lane.first, lane.start_s, lane.stopping = job, job.block, now_s, False
+    lane.job, lane.first, lane.start_s, lane.stopping, lane.followed = job, job.block, now_s, False, False
     lane.last, lane.due_s = lease(state, job, device, now_s)
     lane.asked_stop = state.news
     state.began(job, now_s)
@@ -76,6 +76,7 @@ def follow(state: State, job: Job, device: int, at_s: float) -> Claim | None:
     else:  # the order was revoked too late
         claim, lane.revoked = lane.revoked, None
     begin(state, job, device, at_s)
+    lane.followed = True
     # The policy chose before the latest arrivals: its choice is checked again at the first boundary.
     lane.asked_stop = claim.news if wanted and claim is not None else NEVER
     return claim

@@ -22,18 +22,20 @@ ROW = np.dtype(
         ("reach_s", "f4"),
         ("answer_s", "f4"),
         ("size", "i4"),
+        ("work_s", "f4"),
+        ("worked_on", "i2"),
     ]
 )
 
 
-# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer, size
+# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer, size, work, device
 Row = list[float | str | None]
 
 
 class Recording:
     """The last accepted requests, in order of their answers.
 
-    A ring of records, 52 bytes a request: as Python objects each would take 300, and the server would seem to
+    A ring of records, 58 bytes a request: as Python objects each would take 300, and the server would seem to
     grow for hours until the ring is full.
     """
 
@@ -56,6 +58,8 @@ class Recording:
             request.reach_s,
             request.answer_s,
             self._sizes.setdefault(request.size, len(self._sizes)),
+            request.work_s,
+            request.worked_on,
         )
         self._count += 1
 
@@ -73,7 +77,7 @@ class Recording:
 
         Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait
         for the first block. Then the time from acceptance until devices knew, and from the end of the last
-        run to the answer, and the number of its size.
+        run to the answer, the number of its size, what its blocks took, and where (``Retired.worked_on``).
         """
         at = self._count % len(self._rows)
         full = self._count >= len(self._rows)
@@ -84,9 +88,10 @@ class Recording:
 
 
 def _listed(
-    row: tuple[float, float, float, float, int, int, float, float, int], names: list[tuple[str, str, str]]
+    row: tuple[float, float, float, float, int, int, float, float, int, float, int],
+    names: list[tuple[str, str, str]],
 ) -> Row:
-    arrival_s, deadline_s, response_s, queue_s, batch, who, reach_s, answer_s, size = row
+    arrival_s, deadline_s, response_s, queue_s, batch, who, *rest = row
     tenant, model, outcome = names[who]
     due_s = deadline_s if math.isfinite(deadline_s) else None
-    return [arrival_s, tenant, model, due_s, batch, outcome, response_s, queue_s, reach_s, answer_s, size]
+    return [arrival_s, tenant, model, due_s, batch, outcome, response_s, queue_s, *rest]

@@ -22,6 +22,8 @@ class Retired:
     answer_s: float = 0.0  # from the end of its last run
     version: str = "1"  # of the network
     size: tuple[int, int] = (0, 0)  # where the block times of its shape stand in the costs: first row, blocks
+    work_s: float = 0.0  # of its blocks
+    worked_on: int = -1  # the only device that ran them; -1 = none, -2 = several, or together with others
 
     @property
     def answered(self) -> bool:

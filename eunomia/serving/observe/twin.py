@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -11,11 +12,12 @@ import orjson
 from eunomia.core.data import Json
 from eunomia.serving.devices.execution import LEAST_WAIT_S
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.dispatch.overheads import FEW_MOVES, means_s
+from eunomia.serving.dispatch.overheads import FEW_MOVES, STARTS, means_s
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
-FORMAT = 6
+FORMAT = 7
+OPTIONS = ("ahead_s", "starve_s", "calm_s")
 
 
 async def exported(service: Service) -> AsyncIterator[bytes]:
@@ -41,10 +43,16 @@ def settings(service: Service) -> Json:
     By device, ``turn_s``: what it loses with every change of request; ``move_s``: what another one loses on top that
     goes on with a request of this one (dispatch/overheads.py); ``spread``: of its block times. ``turns``, ``moves`` and
     ``factors`` (block times over means): numbers of equal chance. ``look_s``: no boundary of a run is looked at sooner
-    after another, but for an arrival.
+    after another, but for an arrival. So are ``starts``, by kind (dispatch/overheads.py) and device, and ``runs``: what
+    runs took over the means of their blocks, by network and device. ``options``: of the dispatcher; null = endless.
+    ``whole``: networks that can run in one piece.
     What reading a request and sending its answer take is not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
+    options, networks = (
+        dispatcher.options,
+        {named(key)[0]: network for key, network in costs.networks.items()},
+    )
     turn, move = ([getattr(each, kind) for each in dispatcher.overheads] for kind in ("turn", "move"))
     return {
         "format": FORMAT,
@@ -54,8 +62,7 @@ def settings(service: Service) -> Json:
         "max_batch": dispatcher.options.max_batch,
         "devices": [device.spec.name for device in service.pool.devices],
         "networks": {
-            named(key)[0]: times_of(costs, network.first_row, network.blocks)
-            for key, network in costs.networks.items()
+            name: times_of(costs, network.first_row, network.blocks) for name, network in networks.items()
         },
         "pairs": [
             {
@@ -82,6 +89,15 @@ def settings(service: Service) -> Json:
         "factors": [each.draws() for each in costs.factors],
         "look_s": LEAST_WAIT_S,
         "spread": [float(s) for s in costs.spread],
+        "starts": {kind: [each.starts[kind].draws() for each in dispatcher.overheads] for kind in STARTS},
+        "runs": {
+            name: [each.draws() for each in costs.run_factors.get(network.index, ())]
+            for name, network in networks.items()
+        },
+        "options": {
+            name: value if math.isfinite(value := getattr(options, name)) else None for name in OPTIONS
+        },
+        "whole": [name for name, network in networks.items() if network.whole],
     }
 
 

@@ -15,14 +15,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Records
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, RecordError
+from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
 from eunomia.learning.objectives import gaps
 from eunomia.metrics.indicators import TOLERANCE
 from eunomia.study.inference.policy import CARD, RULES, PolicyLike, policy_name, resolve_policy
+from eunomia.study.serving.replay import Replay
 from eunomia.study.serving.twin import Twin
+from eunomia.study.serving.twin_part import latest
 
 LEAST = 200  # requests: with fewer, a replay says little
 STRETCHES, T_95 = 20, 2.093  # consecutive parts of a recording; Student's t of 19 degrees of freedom
@@ -85,11 +89,15 @@ class Verdict:
 
 
 def replay(twin: Twin, policy: PolicyLike) -> Replayed:
-    """A policy on the whole recording."""
-    outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
-    hit = outcome.results["outcome"] == 0
-    gap = gaps(outcome.results, Episode(twin.problem(), twin.options))
+    """A policy on the recording."""
+    results = Replay(twin, policy).results() if twin.server is not None else _simulated(twin, policy)
+    hit = results["outcome"] == HIT
+    gap = gaps(results, Episode(twin.problem(), twin.options))
     return Replayed(policy_name(policy), float(hit.mean()), gap, hit)
+
+
+def _simulated(twin: Twin, policy: PolicyLike) -> Records:
+    return simulate_problem(twin.problem(), resolve_policy(policy), twin.options).results
 
 
 def judge(
@@ -100,11 +108,12 @@ def judge(
     *,
     even_if_equal: bool = False,
 ) -> Verdict:
-    """Replay both and decide. Raises NotPassed for a recording that is too short."""
+    """Replay both on the latest requests and decide. Raises NotPassed for a recording that is too short."""
     if len(twin.requests) < LEAST:
         raise NotPassed(
             f"the recording holds {len(twin.requests)} requests; {LEAST} are needed to judge a policy by them"
         )
+    twin = latest(twin)
     new, old = replay(twin, candidate), replay(twin, serving)
     passed, equal, why = _decide(new, old, margin, even_if_equal=even_if_equal)
     return Verdict(passed, equal, why, new, old, len(twin.requests))

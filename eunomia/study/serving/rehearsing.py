@@ -19,7 +19,8 @@ from eunomia.inference.rehearsal import Rehearsed, Rehearsing
 from eunomia.study.inference.policy import PolicyLike, resolve_policy
 from eunomia.study.serving.promotion import LEAST, NotPassed
 from eunomia.study.serving.twin import Twin
-from eunomia.study.serving.twin_training import redrawn, stretch
+from eunomia.study.serving.twin_part import part
+from eunomia.study.serving.twin_training import redrawn
 from eunomia.workload.requests import RequestTable
 
 FOR_PROMISES = "eunomia(promise=attainment)"
@@ -54,7 +55,7 @@ def halves(twin: Twin) -> tuple[Twin, Twin]:
         raise NotPassed(
             f"the recording holds {count} requests; {2 * LEAST} are needed to rehearse on a half and judge by the other"
         )
-    return _part(twin, 0, count // 2), _part(twin, count // 2, count)
+    return part(twin, 0, count // 2), part(twin, count // 2, count)
 
 
 def rehearse_on(twin: Twin, policy: str) -> tuple[str, Rehearsed]:
@@ -71,15 +72,3 @@ def rehearse_on(twin: Twin, policy: str) -> tuple[str, Rehearsed]:
     made = found.rehearsed
     assert made is not None, "it had a budget"
     return (call_name(made.name, {"rehearse": 0.0}) if made.name == found.name else made.name), made
-
-
-def _part(twin: Twin, start: int, end: int) -> Twin:
-    rows = slice(start, end)
-    return replace(
-        twin,
-        requests=stretch(twin.requests, start, end),
-        hit=twin.hit[rows],
-        response_s=twin.response_s[rows],
-        reach_s=twin.reach_s[rows],
-        answer_s=twin.answer_s[rows],
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,12 +21,14 @@ from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.serving.twin_costs import Damaged, Row, is_time, twin_costs
+from eunomia.study.serving.replay import Replay
+from eunomia.study.serving.twin_costs import Damaged, Row, TwinCosts, is_time, twin_costs
 from eunomia.study.serving.twin_noise import twin_noise
+from eunomia.study.serving.twin_server import WHOLE, TwinServer, twin_server
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
-FORMAT, SIZED = (3, 4, 5, 6), (4, 5, 6)  # that can be read; those whose requests have sizes
+FORMAT, SIZED = (3, 4, 5, 6, 7), (4, 5, 6, 7)  # that can be read; those whose requests have sizes
 ANSWERED = ("hit", "late")
 AGAIN = "record it again with: eunomia twin record URL"
 TOKEN = 300  # letters: names and numbers of a recording are shorter
@@ -56,8 +58,10 @@ class Twin:
     another one loses on top that goes on with its request (0 before format 6); ``jitter`` of its block times: factors,
     or before format 6 the standard deviation of their logarithm. ``reach_s`` (n,): from a request's acceptance
     until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,): from the
-    end of its last block to its answer. ``left_out``: requests of networks whose block times were not recorded, by
-    network; they are in nothing else here.
+    end of its last block to its answer; ``gone_s`` (n,): from its arrival to its answer of whatever kind (nan = not
+    known). ``factor`` (n,): what its blocks took over their means on device ``worked_on`` (nan = not known).
+    ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
+    whose block times were not recorded, by network; they are in nothing else here.
     """
 
     requests: RequestTable
@@ -72,6 +76,10 @@ class Twin:
     jitter: dict[str, Draw]
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
+    gone_s: npt.NDArray[np.float64]
+    factor: npt.NDArray[np.float64]
+    worked_on: npt.NDArray[np.int64]
+    server: TwinServer | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -158,6 +166,7 @@ def _read(content: Data) -> Twin:
     rows.sort(key=lambda r: r[0] - start_s + r[8])
     sizes = content["sizes"] if content["format"] in SIZED else None
     costs = twin_costs(networks, sizes, tuple(content["devices"]), rows, noise.look_s)
+    place_of = {name: n for n, name in enumerate(networks)}
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
     deadline_s = np.array([math.inf if r[3] is None else r[3] for r in rows])
@@ -168,6 +177,7 @@ def _read(content: Data) -> Twin:
         np.maximum(deadline_s - reach_s, 1e-9),
         size=costs.size,
     )
+    worked_on = np.array([_device(r) for r in rows]) if content["format"] >= WHOLE else np.full(len(rows), -1)
     platform = TwinPlatform(costs.table.types, np.arange(len(costs.table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
     response_s = np.array([r[6] if r[5] in ANSWERED else math.nan for r in rows])
@@ -184,6 +194,10 @@ def _read(content: Data) -> Twin:
         noise.jitter,
         reach_s,
         answer_s,
+        np.array([r[6] if is_time(r[6]) else math.nan for r in rows]),
+        _factors(rows, worked_on, costs, [place_of[r[2]] for r in rows]),
+        worked_on,
+        twin_server(content, costs.blocks, tuple(list(networks)[n] for n in costs.table.size_of)),
         dict(left_out),
     )
 
@@ -209,7 +223,17 @@ def predict(twin: Twin, policy: PolicyLike) -> Prediction:
 
 
 def replayed(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """The same request by request, in their order: whether in time, and the response (nan = none) [s]."""
+    """The same request by request, in their order: whether in time, and the response (nan = none) [s].
+
+    By the server's own dispatcher where the recording says enough of it, else by the simulator's engine.
+    """
+    if twin.server is not None:
+        return Replay(twin, policy).play()
+    return simulated(twin, policy)
+
+
+def simulated(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """By the simulator's engine: fast, and blind to what the dispatcher does beside asking its policy."""
     outcome: Outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
     results = outcome.results
     answered = results["outcome"] <= 1
@@ -232,6 +256,25 @@ def _summary(
 def _p95(values: npt.NDArray[np.float64]) -> float:
     answered = values[~np.isnan(values)]
     return float(np.percentile(answered, 95.0)) if len(answered) else math.nan
+
+
+def _device(row: Row) -> int:
+    """Where the blocks of a request were run; -1 = on none, or on several."""
+    if not is_time(row[11]) or type(row[12]) is not int:
+        raise Damaged(f"a request of '{row[1]:.50}' worked for {row[11]!r:.50} s on device {row[12]!r:.50}")
+    return row[12] if row[11] > 0.0 else -1
+
+
+def _factors(
+    rows: Sequence[Row], worked_on: npt.NDArray[np.int64], costs: TwinCosts, network: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """(n,): what the blocks of each request took over their means where they ran; nan = not known."""
+    factor = np.full(len(rows), math.nan)
+    for n, device in enumerate(worked_on.tolist()):
+        blocks_s = costs.blocks[costs.size[n] if costs.size[n] >= 0 else network[n]]
+        if 0 <= device < blocks_s.shape[1] and rows[n][5] in ANSWERED:
+            factor[n] = rows[n][11] / blocks_s[:, device].sum()
+    return factor
 
 
 def _agreement(pair: Data) -> Agreement:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.hardware.table import CostTable
 from eunomia.workload.model import DnnModel, Layer
 
@@ -23,10 +24,14 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class TwinCosts:
-    """``size``: (n,) by request, the model of the table that it runs; -1 = its network at the size of the trial."""
+    """``size``: (n,) by request, the model of the table that it runs; -1 = its network at the size of the trial.
+
+    ``blocks``: by model of the table, what every single block takes on each device; inf = it does not run there.
+    """
 
     table: CostTable
     size: npt.NDArray[np.int64]
+    blocks: tuple[Floats, ...]
 
 
 def twin_costs(
@@ -58,7 +63,12 @@ def twin_costs(
                 blocks[_name(key, blocks)] = _times(times, key[2])
         chosen.append(found[key])
     pieced = {name: pieces(times, look_s) for name, times in blocks.items()}
-    return TwinCosts(_table(pieced, devices, tuple(size_of)), np.array(chosen, np.int64))
+    single = (np.array(times, float) for times in blocks.values())
+    return TwinCosts(
+        _table(pieced, devices, tuple(size_of)),
+        np.array(chosen, np.int64),
+        tuple(np.where(times > 0.0, times, np.inf) for times in single),
+    )
 
 
 def pieces(blocks: Blocks, look_s: float) -> list[list[float]]:

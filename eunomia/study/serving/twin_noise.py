@@ -61,9 +61,13 @@ def _numbers(content: Data, name: str, most: float) -> list[float]:
 
 
 def _lists(content: Data, name: str, most: float) -> list[list[float]]:
-    devices, lists = content["devices"], content[name]
-    if not isinstance(lists, list) or len(lists) != len(devices):
-        raise Damaged(f"{name} is {lists!r:.50}; it has a list for each device, {len(devices)} in all")
+    return number_lists(name, content[name], len(content["devices"]), most)
+
+
+def number_lists(name: str, lists: object, devices: int, most: float) -> list[list[float]]:
+    """A list of numbers of equal chance for each device; raises Damaged."""
+    if not isinstance(lists, list) or len(lists) != devices:
+        raise Damaged(f"{name} is {lists!r:.50}; it has a list for each device, {devices} in all")
     for draws in lists:
         if not isinstance(draws, list) or len(draws) > MOST_DRAWS:
             raise Damaged(f"{name} holds {draws!r:.50}; a list has at most {MOST_DRAWS} numbers")

@@ -1,0 +1,188 @@
+"""Recorded traffic before the server's own dispatcher: cases by hand, and the same decisions as the simulator's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.core.errors import ConfigError
+from eunomia.serving.dispatch.overheads import STARTS
+from eunomia.study.serving.replay import Replay
+from eunomia.study.serving.twin import measured, predict, replayed, simulated, twin_of
+from tests.serving.test_dispatcher import random_case
+
+DEVICES = ("a", "b")
+Requests = list[tuple[float, str, float | None]]  # arrival, network, deadline from then on
+
+
+def recording(
+    networks: dict[str, list[list[float]]], requests: Requests, devices: int = 1, **more: Any
+) -> dict[str, Any]:
+    """What a server would have recorded whose answers took no time: everything begins at once, and takes its means."""
+    sizes = list(networks.values())
+    rows = [
+        [at, f"of-{name}", name, due, 1, "hit", 1.0, 0.0, 0.0, 0.0, list(networks).index(name), 0.0, -1]
+        for at, name, due in requests
+    ]
+    nothing: list[list[float]] = [[] for _ in range(devices)]
+    content = {
+        "format": 7, "policy": "edf", "lease_s": 100.0, "late": "last", "max_batch": 1,
+        "devices": list(DEVICES[:devices]), "networks": networks, "sizes": sizes, "look_s": 1e-3,
+        "pairs": [{"tenant": f"of-{n}", "model": n, "weight": 1.0, "priority": 1.0, "slo": None} for n in networks],
+        "turn_s": [0.0] * devices, "move_s": [0.0] * devices, "spread": [0.0] * devices, "turns": nothing,
+        "moves": nothing, "factors": nothing, "starts": {kind: nothing for kind in STARTS},
+        "runs": {name: nothing for name in networks}, "whole": [],
+        "options": {"ahead_s": 0.0, "starve_s": None, "calm_s": None}, "requests": rows,
+    }  # fmt: skip
+    return content | more
+
+
+def lost(devices: int = 1, **kinds: float) -> dict[str, list[list[float]]]:
+    """What a start loses, by what it found."""
+    return {kind: [[kinds.get(kind, 0.0)]] * devices for kind in STARTS}
+
+
+def responses(content: dict[str, Any], policy: str = "edf") -> list[float]:
+    """Of the requests in order of arrival."""
+    return [float(s) for s in replayed(twin_of(content), policy)[1]]
+
+
+LONG, SHORT = [[1.0]] * 5, [[1.0]]
+
+
+def test_an_urgent_request_ends_a_lease_at_the_next_boundary() -> None:
+    # Blocks of 1 s. The long one runs from 0; at 1.5 an urgent one comes: it runs from 2 to 3, the long one until 6.
+    content = recording({"long": LONG, "short": SHORT}, [(0.0, "long", 100.0), (1.5, "short", 2.5)])
+    assert responses(content) == pytest.approx([6.0, 1.5])
+    uncut = content | {"whole": ["long"], "options": {"ahead_s": 0.0, "starve_s": None, "calm_s": 1.0}}
+    assert responses(uncut) == pytest.approx([5.0, 4.5]), "in one piece, as nobody was urgent for a second"
+
+
+def test_each_start_loses_what_such_starts_lose() -> None:
+    # first: 0.1 s; resumed after a lease of 2 s: 0.2; a second one that waits and is not known before: 0.4, ahead: 0.3.
+    content = recording(
+        {"long": LONG, "short": SHORT}, [(0.0, "long", 100.0), (0.0, "short", 200.0)],
+        starts=lost(first=0.1, again=0.2, asked=0.4, ahead=0.3, moved=9.0), lease_s=2.0,
+    )  # fmt: skip
+    # 0.1 + 2, 0.2 + 2, 0.2 + 1: the long one ends at 5.5, and the short one begins 0.4 later.
+    assert responses(content) == pytest.approx([5.5, 6.9])
+    ahead = content | {"options": {"ahead_s": 0.5, "starve_s": None, "calm_s": None}}
+    assert responses(ahead) == pytest.approx([5.5, 6.8])
+
+
+def test_a_request_takes_what_it_took_where_it_ran_and_what_others_took_elsewhere() -> None:
+    content = recording({"m": [[1.0, 1.0]] * 2}, [(0.0, "m", None), (0.0, "m", None)], devices=2)
+    content["runs"] = {"m": [[7.0], [3.0]]}
+    for row in content["requests"]:
+        row[11:] = [1.0, 0]  # both ran on the first device, in half of the mean
+    assert responses(content, "fcfs") == pytest.approx([1.0, 6.0])
+
+
+@pytest.mark.parametrize(("there_s", "leaves"), [(5.7, True), (5.9, False)])
+def test_a_request_changes_its_device_only_where_that_gains(there_s: float, leaves: bool) -> None:
+    # Blocks of 1 s on a, of 4 s on b. The second request begins on b; a idles from 3 on. At 4 two blocks are left: 8 s
+    # on b, 2 s on a (2.2 counted) and what a start after a change loses.
+    content = recording(
+        {"m": [[1.0, 4.0]] * 3}, [(0.0, "m", None), (0.0, "m", None)], devices=2,
+        starts=lost(2, moved=there_s), moves=[[], [there_s]], move_s=[0.0, there_s],
+    )  # fmt: skip
+    assert responses(content, "fcfs") == pytest.approx([3.0, 4.0 + there_s + 2.0 if leaves else 12.0])
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "edf+f", "weighted_fair"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_without_leases_the_dispatcher_decides_as_the_simulator(policy: str, seed: int) -> None:
+    latency_s, blocks, requests = random_case(seed)
+    first = np.concatenate([[0], np.cumsum(blocks)])
+    networks = {f"m{n}": latency_s[first[n] : first[n + 1]].tolist() for n in range(3)}
+    content = recording(
+        networks, [(at, f"m{n}", due - at) for at, n, due, _ in requests], devices=2, lease_s=0.0, look_s=0.0
+    )
+    twin = twin_of(content)
+    np.testing.assert_allclose(replayed(twin, policy)[1], simulated(twin, policy)[1], atol=1e-6)
+
+
+def test_a_way_in_and_a_way_out_are_part_of_the_response() -> None:
+    content = recording({"m": SHORT}, [(0.0, "m", 1.3), (10.0, "m", 1.5)])
+    for row in content["requests"]:
+        row[8:10] = [0.125, 0.25]
+    hit, response_s = replayed(twin_of(content), "edf")
+    assert hit.tolist() == [False, True] and response_s == pytest.approx([1.375, 1.375])
+
+
+def waiting_clients(
+    served_s: float, think_s: float = 0.01, clients: int = 3, count: int = 40
+) -> dict[str, Any]:
+    """One device; clients that send their next request so long after an answer, first come, first served."""
+    free_s, ready, rows = 0.0, [0.001 * n for n in range(clients)], []
+    for _ in range(count):
+        at = min(ready)
+        free_s = max(free_s, at) + served_s
+        ready[ready.index(at)] = free_s + think_s
+        rows.append([at, "of-m", "m", None, 1, "late", free_s - at, 0.0, 0.0, 0.0, 0, served_s, 0])
+    content = recording({"m": [[1.0]]}, [])
+    return content | {"requests": rows}
+
+
+def test_clients_that_wait_for_answers_are_not_piled_up_before_a_slower_server() -> None:
+    """Recorded at 0.5 s a request; told that each takes 1 s, three clients wait for 3 s each, whatever the length."""
+    content = waiting_clients(0.5)
+    assert responses(content) == pytest.approx([r[6] for r in content["requests"]])
+    for row in content["requests"]:
+        row[11] = 1.0
+    assert responses(content)[3:] == pytest.approx([3.0 - 0.01] * 37, abs=0.01)
+    rng = np.random.default_rng(0)
+    alone = [
+        [float(rng.uniform(0.0, 20.0)), *r[1:]] for r in content["requests"]
+    ]  # as many, sent by themselves
+    assert max(responses(content | {"requests": alone})) > 15.0
+
+
+def test_a_policy_that_never_starts_anything_answers_nobody_and_ends() -> None:
+    content = recording({"m": SHORT}, [(0.0, "m", 1.0)])
+    hit, response_s = Replay(twin_of(content), lambda view: [], seed=0).play()
+    assert hit.tolist() == [False] or response_s[0] >= 5.0, "the guard answers in its place after a while"
+
+
+def test_one_seed_one_answer() -> None:
+    content = recording({"m": LONG}, [(float(n), "m", 9.0) for n in range(30)], runs={"m": [[0.5, 1.0, 1.5]]})
+    twin = twin_of(content)
+    one, same, other = (Replay(twin, "edf", seed).play()[1] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).any()
+
+
+def test_an_older_recording_is_told_by_the_engine() -> None:
+    content = recording({"long": LONG, "short": SHORT}, [(0.0, "long", 100.0), (1.5, "short", 2.5)])
+    old = content | {"format": 6, "requests": [r[:11] for r in content["requests"]]}
+    twin = twin_of(old)
+    assert twin.server is None and predict(twin, "edf").overall == measured(twin).overall == 1.0
+    np.testing.assert_array_equal(replayed(twin, "edf")[1], simulated(twin, "edf")[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"starts": {**lost(), "first": [[-1.0]]}}, "starts, first is -1.0; it lies in 0..10"),
+        (
+            {"starts": {**lost(), "moved": []}},
+            "starts, moved is \\[\\]; it has a list for each device, 1 in all",
+        ),
+        ({"starts": {}}, "KeyError"),
+        ({"runs": {"m": [["x"]]}}, "runs of 'm' is 'x'"),
+        ({"whole": ["other"]}, "whole is \\['other'\\]; it names networks of the recording"),
+        ({"whole": "m"}, "whole is 'm'"),
+        ({"options": {"ahead_s": -1.0, "starve_s": None, "calm_s": None}}, "ahead_s is -1.0; it lies in"),
+        ({"lease_s": "long"}, "lease_s is 'long'"),
+        (
+            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, -1.0, 0]]},
+            "worked for -1.0 s",
+        ),
+        ({"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1.0, "a"]]}, "on device 'a'"),
+    ],
+)
+def test_what_is_damaged_is_said(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        twin_of(recording({"m": SHORT}, [(0.0, "m", 1.0)]) | change)

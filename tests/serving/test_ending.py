@@ -17,8 +17,8 @@ from eunomia.serving.devices.aside import END, listen, order
 from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import live_of
-from eunomia.serving.devices.run import Run
-from eunomia.serving.devices.watching import GRACE_S, GRACE_WALL_S, LEAST_S, LONGER, Watching
+from eunomia.serving.devices.run import SUSPECT_S, Run
+from eunomia.serving.devices.watching import GRACE_S, GRACE_WALL_S, LEAST_S, LONGER, UNKNOWN, Watching
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 
@@ -62,7 +62,8 @@ class Watched:
         job = Job(0, CostBook(1).add("n", 1), 0.0)
         self.run, self.now_s = Run(job, 0, 1, ticket=3, limit_s=60.0, sent=True), 0.0
         lane = SimpleNamespace(due_s=[0.02], start_s=0.0)
-        self.dispatcher = SimpleNamespace(lanes=[lane], sure=lambda job: True)
+        clock = SimpleNamespace(now_s=lambda: self.now_s)
+        self.dispatcher = SimpleNamespace(lanes=[lane], sure=lambda job: True, clock=clock)
         execution: Any = SimpleNamespace(queues=[[self.run]], dispatcher=self.dispatcher)
         ladder: Any = SimpleNamespace(tries_on=lambda device: self.trial)
         devices: Any = [self.device]
@@ -88,7 +89,8 @@ def test_a_device_that_compiles_for_each_size_has_time_by_the_clock_alone() -> N
 def test_processor_time_ends_a_run_and_then_its_device() -> None:
     watched = Watched()
     assert watched.after(0.0, wall_s=50.0) == [], "somebody else had its core"
-    assert watched.after(LONGER * 0.02 + 0.29) == [] and watched.after(0.02) == [3] and watched.run.ended
+    most_s = LONGER * 0.02 + 0.3 - SUSPECT_S
+    assert watched.after(most_s - 0.01) == [] and watched.after(0.02) == [3] and watched.run.ended
     assert watched.after(GRACE_S) == [3] and watched.after(0.01) == [3, "kill"]
     assert not watched.device.blameless
 
@@ -105,6 +107,28 @@ def test_a_run_that_only_waits_ends_by_the_clock(patience_s: float) -> None:
     assert watched.said == ([4] if patience_s == 0.0 else []), "a size that never ran has no estimate"
     watched.after(0.0, wall_s=61.0)
     assert watched.said[:1] == [4] and watched.after(0.0, wall_s=GRACE_WALL_S + 0.01)[-1] == "kill"
+
+
+def test_a_suspect_is_looked_at_until_it_has_to_end() -> None:
+    watched = Watched()
+    assert watched.watching.suspects(0)
+    watched.device.used_s = 10.0
+    assert not watched.watching.suspects(0) and watched.said == [3], "the next look is no hurry"
+    for kind, patience in (("tensorrt", lambda job: 0.3), ("cpu", lambda job: math.inf)):
+        other = Watched()
+        other.device.spec.kind, other.run.ticket, other.watching.patience_s = kind, 5, patience
+        assert not other.watching.suspects(0), "nothing ends it but the clock"
+    watched.run.ended = False
+    watched.watching._execution.queues[0] = []  # type: ignore[index]
+    assert not watched.watching.suspects(0)
+
+
+def test_a_size_that_nobody_knows_may_hold_its_device_for_longer() -> None:
+    watched = Watched()
+    watched.dispatcher.sure = lambda job: False
+    watched.run.ticket = 4
+    watched.after(0.0)
+    assert watched.after(UNKNOWN * 0.3 - SUSPECT_S - 0.01) == [] and watched.after(0.02) == [4]
 
 
 def test_who_waits_behind_a_trial_of_sizes_is_not_to_blame() -> None:

@@ -56,8 +56,17 @@ def test_an_urgent_request_ends_a_lease_at_the_next_boundary() -> None:
     # Blocks of 1 s. The long one runs from 0; at 1.5 an urgent one comes: it runs from 2 to 3, the long one until 6.
     content = recording({"long": LONG, "short": SHORT}, [(0.0, "long", 100.0), (1.5, "short", 2.5)])
     assert responses(content) == pytest.approx([6.0, 1.5])
-    uncut = content | {"whole": ["long"], "options": {"ahead_s": 0.0, "starve_s": None, "calm_s": 1.0}}
-    assert responses(uncut) == pytest.approx([5.0, 4.5]), "in one piece, as nobody was urgent for a second"
+
+
+def test_a_network_runs_in_one_piece_where_nobody_was_preferred_for_some_time() -> None:
+    # Shortest first. All are as urgent, and have time for the long one, which begins at 10.
+    requests: Requests = [(0.0, "short", 60.0), (10.0, "long", 60.0), (11.5, "short", 60.0)]
+    content = recording({"long": LONG, "short": SHORT}, requests, whole=["long"])
+    times = []
+    for calm_s in (1.0, 20.0):
+        options = {"ahead_s": 0.0, "starve_s": None, "calm_s": calm_s}
+        times.append(responses(content | {"options": options}, "sjf"))
+    assert times[0] == pytest.approx([1.0, 5.0, 4.5]) and times[1] == pytest.approx([1.0, 6.0, 1.5])
 
 
 def test_each_start_loses_what_such_starts_lose() -> None:

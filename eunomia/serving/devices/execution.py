@@ -15,7 +15,7 @@ from eunomia.serving.devices.loading import FIRST_ROOM, Loading
 from eunomia.serving.devices.messages import Message, Placed
 from eunomia.serving.devices.moving import Moving
 from eunomia.serving.devices.objection import failure
-from eunomia.serving.devices.run import NO_ROOM, Run
+from eunomia.serving.devices.run import NO_ROOM, OFTEN_S, SUSPECT, SUSPECT_S, Run
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
@@ -29,9 +29,7 @@ HANG_FACTOR = 50.0  # a run that lasts this many times its estimate, and ``hang_
 MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
 TOO_LONG = "network '{}' was ended after {:.0f} ms: this input holds its device for too long"
 NEW_SHAPE_S = 60.0  # the same where nobody has measured such an input yet
-OnRun = Callable[
-    [int, Job, tuple[float, float], bool], None
-]  # device, job, when it began and ended, stopped?
+OnRun = Callable[[int, Job, tuple[float, float], bool], None]  # device, job, begin and end, stopped?
 
 
 class Execution:
@@ -43,6 +41,7 @@ class Execution:
     def __init__(self, arena: Arena, devices: Sequence[Device], loading: Loading, clock: Clock) -> None:
         self.queues: list[deque[Run]] = [deque() for _ in devices]
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
+        self.suspects: Callable[[int], bool] = lambda device: False
         self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
         self._ticket = 0
         self._waking: asyncio.TimerHandle | None = None
@@ -120,10 +119,8 @@ class Execution:
         """A device works on it from now on."""
         now_s = self._clock.now_s()
         left_s = self.dispatcher.lanes[device].end_s(now_s) - now_s
-        known = self.dispatcher.sure(run.job)
-        run.limit_s = (
-            now_s + HANG_FACTOR * left_s + (self._devices[device].place.hang_s if known else NEW_SHAPE_S)
-        )
+        hang_s = self._devices[device].place.hang_s if self.dispatcher.sure(run.job) else NEW_SHAPE_S
+        run.limit_s = now_s + HANG_FACTOR * left_s + hang_s
         if run.job.cancelled and not run.job.together:
             self.stop(device)
         wait_s = left_s - self.dispatcher.options.ahead_s
@@ -131,11 +128,16 @@ class Execution:
         if self.dispatcher.options.ahead_s > 0.0 and wait_s > 0.0:
             loop.call_later(wait_s, self._nearly_over, device, run.ticket)
         loop.call_later(LEAST_WAIT_S, self._look, device, run.ticket)
+        loop.call_later(SUSPECT * left_s + SUSPECT_S, self._suspect, device, run.ticket)
+
+    def _suspect(self, device: int, ticket: int) -> None:
+        """It should be over."""
+        if self._at_work(device, ticket) and self.suspects(device):
+            asyncio.get_running_loop().call_later(OFTEN_S, self._suspect, device, ticket)
 
     def _look(self, device: int, ticket: int) -> None:
         """Between two boundaries: ask the policy about the next one, if it may think otherwise by then."""
-        queue = self.queues[device]
-        if queue and queue[0].ticket == ticket:
+        if self._at_work(device, ticket):
             began_s = self._clock.now_s()
             next_s = self.dispatcher.look_at(device)
             if next_s is not None:
@@ -145,9 +147,12 @@ class Execution:
 
     def _nearly_over(self, device: int, ticket: int) -> None:
         """Time to ask the policy what this device shall do next."""
-        queue = self.queues[device]
-        if queue and queue[0].ticket == ticket:
+        if self._at_work(device, ticket):
             self.dispatcher.decide()
+
+    def _at_work(self, device: int, ticket: int) -> bool:
+        queue = self.queues[device]
+        return bool(queue) and queue[0].ticket == ticket
 
     def send(self, device: int, run: Run) -> None:
         """Tell a device."""

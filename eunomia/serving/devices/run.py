@@ -8,6 +8,11 @@ from eunomia.serving.devices.arena import FLAGS, Slot
 from eunomia.serving.dispatch.jobs import Job
 
 NO_ROOM = Slot(FLAGS, 0)
+SUSPECT, SUSPECT_S = (
+    2.0,
+    5e-3,
+)  # a run that takes so many times its estimate, and so long, may have to be ended
+OFTEN_S = 5e-3  # between two looks at it
 
 
 @dataclass

@@ -2,8 +2,10 @@
 
 Too long is ``LONGER`` times the run's estimate and what its tenant may hold a device for (``patience_s``). That follows
 from what the others were promised. Processor time counts: a core that somebody else took is not the run's fault. A
-size that never ran has no estimate that counts. A run that nobody's promise bounds, or that only waits, may last as
-long as ``Execution`` says, on the clock.
+size that never ran has no estimate that counts, and may hold its device ``UNKNOWN`` times as long. A run that nobody's
+promise bounds, or that only waits, may last as long as ``Execution`` says, on the clock.
+
+Every run is looked at now and then. One that takes ``run.SUSPECT`` times its estimate is from then on, often.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from dataclasses import dataclass
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.execution import Execution
 from eunomia.serving.devices.ladder import Ladder
-from eunomia.serving.devices.run import Run
+from eunomia.serving.devices.run import SUSPECT_S, Run
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-LONGER = 10.0
-LEAST_S = 0.1  # of processor time: what is shorter may be a hiccup
+LONGER, UNKNOWN = 3.0, 4.0
+LEAST_S = 0.02  # of processor time: what is shorter may be a hiccup
 GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
 
 
@@ -47,6 +49,7 @@ class Watching:
         self._devices, self._execution, self._ladder = devices, execution, ladder
         self._seen: dict[int, _Seen] = {}
         self.patience_s: Callable[[Job], float] = lambda job: math.inf
+        execution.suspects = self.suspects
 
     def look(self, now_s: float) -> None:
         """At every device."""
@@ -58,6 +61,15 @@ class Watching:
                     self._kill(device, queue[0])
             else:
                 self._look(device, queue[0], now_s)
+
+    def suspects(self, device: int) -> bool:
+        """Look at what runs there; whether to look again soon, as it may have to be ended."""
+        queue = self._execution.queues[device]
+        if not queue or self._devices[device].place.far:
+            return False
+        self._look(self._devices[device], queue[0], self._execution.dispatcher.clock.now_s())
+        seen = self._seen[device]
+        return seen.most_s < math.inf and seen.ended_s == math.inf
 
     def _look(self, device: Device, run: Run, now_s: float) -> None:
         used_s, seen = device.used_s, self._seen.get(device.index)
@@ -103,4 +115,5 @@ class Watching:
         dispatcher, job = self._execution.dispatcher, run.job
         lane = dispatcher.lanes[device]
         foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and dispatcher.sure(job) else 0.0
-        return LONGER * foreseen_s + max(self.patience_s(job), LEAST_S)
+        patience_s = self.patience_s(job) * (1.0 if dispatcher.sure(job) else UNKNOWN)
+        return LONGER * foreseen_s + max(patience_s - SUSPECT_S, LEAST_S)

@@ -127,7 +127,7 @@ class Holding:
     def patience_s(self, job: Job) -> float:
         """Of processor time that a run may take beyond what is known of its size; inf where nobody else would wait."""
         bound_s = self.bound_s(self._state.agreements[job.pair].tenant)
-        return math.inf if bound_s == math.inf else FAR * self._least(job, bound_s)
+        return math.inf if bound_s == math.inf else self._least(job, bound_s)
 
     def bound_s(self, tenant: str) -> float:
         """What no request of this tenant may exceed; inf where nobody else was promised anything."""

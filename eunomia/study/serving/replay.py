@@ -29,6 +29,7 @@ from eunomia.inference.by_type import Draw
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.execution import AFTER_S, LEAST_WAIT_S
+from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher
@@ -84,6 +85,7 @@ class Replay:
             self._dispatcher.lanes[device].free_s = -1.0  # it was idle before the first request
         for agreement in twin.requests.agreements:
             self._dispatcher.add_pair(agreement)
+        _seen_before(self._dispatcher.calm, twin)
         self._queues: list[deque[Run]] = [deque() for _ in twin.table.types]
         self._events: list[tuple[float, int, Event]] = []
         self._count = self._wakes = 0
@@ -289,6 +291,16 @@ def _measured(overheads: Overheads, turn: Draw, move: Draw) -> None:
     for mean, draw in ((overheads.turn, turn), (overheads.move, move)):
         for value_s in draw if isinstance(draw, tuple) else [draw] * (draw > 0.0):
             mean.learn(value_s)
+
+
+def _seen_before(calm: Calm, twin: Twin) -> None:
+    """Requests like these came before, too, and not in peace: none of the first runs goes without boundaries."""
+    calm.disturbed(0.0)
+    assert twin.server is not None
+    own_s = np.array([blocks_s.min(axis=1).sum() for blocks_s in twin.server.blocks])[twin.model]
+    due_s = twin.requests.relative_deadline_s + twin.reach_s
+    for most in (int(due_s.argmin()), int((due_s - own_s).argmin())):
+        calm.arrived(float(due_s[most]), float(own_s[most]), 0.0)
 
 
 def _clients(twin: Twin) -> Following:

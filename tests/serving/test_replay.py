@@ -79,6 +79,12 @@ def test_each_start_loses_what_such_starts_lose() -> None:
     assert responses(content) == pytest.approx([5.5, 6.9])
     ahead = content | {"options": {"ahead_s": 0.5, "starve_s": None, "calm_s": None}}
     assert responses(ahead) == pytest.approx([5.5, 6.8])
+    for told, last in ((content, "asked"), (ahead, "ahead")):
+        replay = Replay(twin_of(told), "edf")
+        replay.play()
+        seen = {kind: latest.draws() for kind, latest in replay._dispatcher.overheads[0].starts.items()}
+        expected = {"first": [0.1], "again": [0.2, 0.2], last: [told["starts"][last][0][0]]}
+        assert {kind: pytest.approx(draws) for kind, draws in seen.items() if draws} == expected
 
 
 def test_a_request_takes_what_it_took_where_it_ran_and_what_others_took_elsewhere() -> None:

@@ -18,6 +18,7 @@ KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand fo
 # What a run finds: a device that was idle before its request came; one that has ended a run, and is told only then what
 # comes next, or knows it already; one that has run this very request last; or the tensors on another device.
 KEPT_STARTS = 512
+HOLD_S = 0.01  # an order that comes so long after it could have come was not meant to come before
 STARTS = FIRST, ASKED, AHEAD, AGAIN, MOVED = "first", "asked", "ahead", "again", "moved"
 
 

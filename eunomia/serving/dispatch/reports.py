@@ -8,7 +8,7 @@ from eunomia.contract.traits import CHARGE_RUN
 from eunomia.serving.dispatch import look_ahead, runs
 from eunomia.serving.dispatch.jobs import NOWHERE, SEVERAL, Job
 from eunomia.serving.dispatch.lanes import Lane
-from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LONGEST_MOVE_S, MOVED, lost_s
+from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, HOLD_S, LONGEST_MOVE_S, MOVED, lost_s
 from eunomia.serving.dispatch.state import State
 
 
@@ -64,9 +64,11 @@ def _learn_start(state: State, device: int, began_s: float, beside_s: float) -> 
     holder = state.overheads[job.device] if lane.first > 0 and job.device not in (device, -1) else None
     waited, resumed = lane.free_s >= job.arrival_s, lane.last_request == job.number
     could_s = max(lane.free_s, job.ended_s) if waited else lane.start_s
-    lost = lost_s(could_s, began_s, beside_s)
     if waited and not resumed:
-        state.overheads[device].turned(lost, holder)
+        state.overheads[device].turned(lost_s(could_s, began_s, beside_s), holder)
+    if lane.start_s - could_s > HOLD_S:  # the policy held it back, or only then preferred this device
+        could_s = lane.start_s
+    lost = lost_s(could_s, began_s, beside_s)
     if lost <= LONGEST_MOVE_S:
         where = state.overheads[device] if holder is None else holder
         where.starts[_found(lane, waited, resumed, moved=holder is not None)].put(lost)

@@ -20,7 +20,8 @@ from benchmarks.table import Cell, Options, Table, table
 from eunomia.engines.processes import Result
 from eunomia.metrics.statistics import interval
 from eunomia.study.inference.policy import policy_words
-from eunomia.study.serving.twin import replayed, twin_of
+from eunomia.study.serving.twin import twin_of
+from eunomia.study.serving.twin_predict import replayed
 
 BLOCKS_S = {
     "small": [1.8e-3] * 5,

@@ -1,8 +1,8 @@
 """Does the twin tell what the server does?
 
 Three tenants on two networks at 50, 90 and 130 % of the device's capacity, which a closed loop measures first. Then
-the server's recording of that very traffic is replayed under the same policy: hit rate and 95th percentile of every
-tenant over all seeds, both measured inside the server.
+the server's recording of that very traffic is replayed under the same policy, and under others that serve the same
+traffic live: hit rate and 95th percentile of every tenant over all seeds, both measured inside the server.
 
 ``--only all``: those. ``mixed``: attention over 128 to 1,024 tokens, each tenant's requests of two lengths, so that a
 request takes from 1 to 60 times as long as another of the same network. ``two``: those of ``all`` on two devices, of
@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,7 +31,8 @@ from benchmarks.table import Cell, Options, Table
 from eunomia.engines.processes import Result
 from eunomia.serving.devices.messages import Port
 from eunomia.serving.load.client import TritonClient
-from eunomia.study.serving.twin import replayed, twin_of
+from eunomia.study.serving.twin import twin_of
+from eunomia.study.serving.twin_predict import replayed
 from tests.hostile.networks import WIDTH, write_all
 from tests.serving.process import slow_down
 
@@ -52,7 +54,8 @@ COLUMNS = (
     "policy, load, tenant; hits, server|.1%; hits, twin|.1%; points apart|.1f; p95 ms, server|.1f; "
     "p95 ms, twin|.1f; apart|+.0%; from|+.0%; to|+.0%; within 2 points and 10 %"
 )
-Replays = Sequence[Result]  # by seed
+Seeds = Sequence[Any]  # by seed: live and told, of each hits and response times [s]
+LIVE = "live"
 
 
 def promises(**more: object) -> dict[str, dict[str, object]]:
@@ -183,38 +186,40 @@ PARTS: dict[str, Callable[[], Setting]] = {"all": Setting, "mixed": Mixed, "two"
 
 
 def replay(
-    live: Live, setting: Setting, policy: str, wanted: Sequence[Stream], seconds: float, seed: int
+    live: Live, setting: Setting, policies: Sequence[str], wanted: Sequence[Stream], seconds: float, seed: int
 ) -> Result:
-    """One seed's traffic: by tenant the hits and response times [s] of the server and of the twin; nan = none."""
+    """One seed's traffic: by tenant the hits and response times [s] (nan = none) of the server, and told by policy."""
     before = len(live.recording()["requests"])
     setting.offer(live, wanted, seconds, seed)
     recording = live.recording()
     recording["requests"] = [r for r in recording["requests"][before:] if r[1] in SHARES]
     recording["pairs"] = [p for p in recording["pairs"] if p["tenant"] in SHARES]
     twin = twin_of(recording)
-    hit, response_s = replayed(twin, policy)
     tenant = np.array([twin.requests.agreements[n].tenant for n in twin.requests.pair])
-    both = ((twin.hit, twin.response_s), (hit, response_s))
-    return {name: [[part[tenant == name].tolist() for part in one] for one in both] for name in SHARES}
+    found = {LIVE: (twin.hit, twin.response_s)} | {policy: replayed(twin, policy) for policy in policies}
+    return {
+        name: {who: [part[tenant == name].tolist() for part in one] for who, one in found.items()}
+        for name in SHARES
+    }
 
 
-def row(label: str, replays: Replays, tenant: str) -> list[Cell]:
+def row(label: str, seeds: Seeds) -> list[Cell]:
     """Figures of server and twin over all seeds, and how far they are apart."""
-    hits = [np.concatenate([r[tenant][who][0] for r in replays]).mean() for who in (0, 1)]
-    p95_s = [np.nanpercentile(np.concatenate([r[tenant][who][1] for r in replays]), 95.0) for who in (0, 1)]
+    hits = [np.concatenate([seed[who][0] for seed in seeds]).mean() for who in (0, 1)]
+    p95_s = [np.nanpercentile(np.concatenate([seed[who][1] for seed in seeds]), 95.0) for who in (0, 1)]
     points, apart = abs(hits[1] - hits[0]) * 100, p95_s[1] / p95_s[0] - 1.0
-    low, high = apart_over_seeds(replays, tenant)
+    low, high = apart_over_seeds(seeds)
     fine = bool(points <= POINTS and abs(apart) <= P95)
-    return [f"{label}, {tenant}", *hits, points, *(s * 1e3 for s in p95_s), apart, low, high, fine]
+    return [label, *hits, points, *(s * 1e3 for s in p95_s), apart, low, high, fine]
 
 
-def apart_over_seeds(replays: Replays, tenant: str) -> tuple[float, float]:
+def apart_over_seeds(seeds: Seeds) -> tuple[float, float]:
     """How far the 95th percentiles are apart when seeds are drawn with replacement, 95 % of a thousand draws."""
     rng = np.random.default_rng(0)
     apart = []
     for _ in range(1000):
-        drawn = rng.integers(len(replays), size=len(replays))
-        parts = ([np.array(replays[n][tenant][who][1], float) for n in drawn] for who in (0, 1))
+        drawn = rng.integers(len(seeds), size=len(seeds))
+        parts = ([np.array(seeds[n][who][1], float) for n in drawn] for who in (0, 1))
         real, told = (np.nanpercentile(np.concatenate(part), 95.0) for part in parts)
         apart.append(told / real - 1.0)
     low, high = np.percentile(apart, [2.5, 97.5])
@@ -222,25 +227,40 @@ def apart_over_seeds(replays: Replays, tenant: str) -> tuple[float, float]:
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """A table for each part: one server for each policy; a row for each policy, load and tenant."""
+    """One server for each policy; a row for each policy, load and tenant. Then each from another one's recording."""
     for part in options.chosen(PARTS):
         chosen = options.given.get("policies", POLICIES[0] if options.quick else ",".join(POLICIES)).split(
             ","
         )
-        yield _measured(part, PARTS[part](), Bench("fidelity", options), chosen)
+        yield from _measured(part, PARTS[part](), Bench("fidelity", options), chosen)
 
 
-def _measured(part: str, setting: Setting, bench: Bench, policies: Sequence[str]) -> Table:
-    """The quick run has one policy."""
+def _measured(part: str, setting: Setting, bench: Bench, policies: Sequence[str]) -> Iterator[Table]:
+    """The quick run has one policy; the others get the traffic that the first server can just take, too."""
     seconds, seeds = (4.0, 1) if bench.quick else (9.0, 5)
-    rows = []
+    wanted: Callable[[float], list[Stream]] | None = None
+    found: dict[tuple[str, float], list[Result]] = {}
     for policy in policies:
         with setting.serving(policy) as live:
-            wanted = setting.at(live)
+            wanted = wanted or setting.at(live)
             for load in setting.loads:
-                one = partial(replay, live, setting, policy, wanted(load), seconds)
+                one = partial(replay, live, setting, policies, wanted(load), seconds)
                 what = {"policy": policy, "load": load} | ({} if part == "all" else {"part": part})
-                found = [bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds)]
-                rows += [row(f"`{policy}`, {setting.words.format(load)}", found, tenant) for tenant in SHARES]
+                found[policy, load] = [
+                    bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds)
+                ]
+
+    def rows(label: str, recorded: str, policy: str) -> Iterator[list[Cell]]:
+        for load, tenant in product(setting.loads, SHARES):
+            live, told = found[policy, load], found[recorded, load]
+            seen = [(a[tenant][LIVE], b[tenant][policy]) for a, b in zip(live, told, strict=True)]
+            yield row(f"{label}, {setting.words.format(load)}, {tenant}", seen)
+
     note = "All seeds together; from, to: a bootstrap over seeds (95 %). The verdict is that of the figure before."
-    return bench.table(part, COLUMNS, rows, [note])
+    own = [line for policy in policies for line in rows(f"`{policy}`", policy, policy)]
+    yield bench.table(part, COLUMNS, own, [note])
+    first, *others = policies
+    pairs = [pair for other in others for pair in ((first, other), (other, first))]
+    if pairs:
+        across = [line for a, b in pairs for line in rows(f"`{b}` from `{a}`", a, b)]
+        yield bench.table(f"{part}-across", COLUMNS, across, [note])

@@ -14,7 +14,8 @@ from eunomia.cli.console import counted, note, print_json, say, stderr, stdout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eunomia.study.serving.twin import Prediction, Twin
+    from eunomia.study.serving.twin import Twin
+    from eunomia.study.serving.twin_predict import Prediction
 
 FAR_HITS, FAR_P95 = 0.02, 0.10  # from here on a prediction is called off: two points, and a tenth
 ENOUGH = 20  # requests: of fewer, a hit rate says nothing
@@ -56,9 +57,10 @@ def predict(
     """What each policy would have done with the recorded traffic, beside what the server did."""
     import numpy as np
 
-    from eunomia.study.serving.twin import measured, read_twin
-    from eunomia.study.serving.twin import predict as simulate
+    from eunomia.study.serving.twin import read_twin
     from eunomia.study.serving.twin_part import latest
+    from eunomia.study.serving.twin_predict import measured
+    from eunomia.study.serving.twin_predict import predict as simulate
 
     whole = read_twin(recording)
     twin = latest(whole, last)
@@ -122,7 +124,7 @@ def scenario(
 def _served(twin: Twin) -> Prediction | None:
     """The prediction for the policy that served; None where only the server has it."""
     from eunomia.core.errors import EunomiaError
-    from eunomia.study.serving.twin import predict as simulate
+    from eunomia.study.serving.twin_predict import predict as simulate
 
     try:
         return simulate(twin, twin.policy)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from eunomia.cli.main import app
 from eunomia.cli.twin import _ms, off_by
-from eunomia.study.serving.twin import Prediction
+from eunomia.study.serving.twin_predict import Prediction
 
 RESPONSE_S = 0.2  # of a network whose two blocks take so long, with nobody else there
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
+from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
-from eunomia.serving.dispatch.overheads import STARTS
+from eunomia.serving.dispatch.overheads import DELAYS
 from eunomia.study.serving.replay import Replay
-from eunomia.study.serving.twin import measured, predict, replayed, simulated, twin_of
+from eunomia.study.serving.twin import twin_of
+from eunomia.study.serving.twin_predict import measured, predict, replayed, simulated
 from tests.serving.test_dispatcher import random_case
 
 DEVICES = ("a", "b")
@@ -28,20 +31,36 @@ def recording(
     ]
     nothing: list[list[float]] = [[] for _ in range(devices)]
     content = {
-        "format": 7, "policy": "edf", "lease_s": 100.0, "late": "last", "max_batch": 1,
-        "devices": list(DEVICES[:devices]), "networks": networks, "sizes": sizes, "look_s": 1e-3,
-        "pairs": [{"tenant": f"of-{n}", "model": n, "weight": 1.0, "priority": 1.0, "slo": None} for n in networks],
-        "turn_s": [0.0] * devices, "move_s": [0.0] * devices, "spread": [0.0] * devices, "turns": nothing,
-        "moves": nothing, "factors": nothing, "starts": {kind: nothing for kind in STARTS},
-        "runs": {name: nothing for name in networks}, "whole": [],
-        "options": {"ahead_s": 0.0, "starve_s": None, "calm_s": None}, "requests": rows,
-    }  # fmt: skip
+        "format": 7,
+        "policy": "edf",
+        "lease_s": 100.0,
+        "late": "last",
+        "max_batch": 1,
+        "devices": list(DEVICES[:devices]),
+        "networks": networks,
+        "sizes": sizes,
+        "look_s": 1e-3,
+        "pairs": [
+            {"tenant": f"of-{n}", "model": n, "weight": 1.0, "priority": 1.0, "slo": None} for n in networks
+        ],
+        "turn_s": [0.0] * devices,
+        "move_s": [0.0] * devices,
+        "spread": [0.0] * devices,
+        "turns": nothing,
+        "moves": nothing,
+        "factors": nothing,
+        "delays": {kind: nothing for kind in DELAYS},
+        "runs": {name: nothing for name in networks},
+        "whole": [],
+        "options": {"ahead_s": 0.0, "starve_s": None, "calm_s": None},
+        "requests": rows,
+    }
     return content | more
 
 
 def lost(devices: int = 1, **kinds: float) -> dict[str, list[list[float]]]:
     """What a start loses, by what it found."""
-    return {kind: [[kinds.get(kind, 0.0)]] * devices for kind in STARTS}
+    return {kind: [[kinds.get(kind, 0.0)]] * devices for kind in DELAYS}
 
 
 def responses(content: dict[str, Any], policy: str = "edf") -> list[float]:
@@ -72,9 +91,11 @@ def test_a_network_runs_in_one_piece_where_nobody_was_preferred_for_some_time() 
 def test_each_start_loses_what_such_starts_lose() -> None:
     # first: 0.1 s; resumed after a lease of 2 s: 0.2; a second one that waits and is not known before: 0.4, ahead: 0.3.
     content = recording(
-        {"long": LONG, "short": SHORT}, [(0.0, "long", 100.0), (0.0, "short", 200.0)],
-        starts=lost(first=0.1, again=0.2, asked=0.4, ahead=0.3, moved=9.0), lease_s=2.0,
-    )  # fmt: skip
+        {"long": LONG, "short": SHORT},
+        [(0.0, "long", 100.0), (0.0, "short", 200.0)],
+        delays=lost(first=0.1, again=0.2, asked=0.4, ahead=0.3, moved=9.0),
+        lease_s=2.0,
+    )
     # 0.1 + 2, 0.2 + 2, 0.2 + 1: the long one ends at 5.5, and the short one begins 0.4 later.
     assert responses(content) == pytest.approx([5.5, 6.9])
     ahead = content | {"options": {"ahead_s": 0.5, "starve_s": None, "calm_s": None}}
@@ -82,8 +103,13 @@ def test_each_start_loses_what_such_starts_lose() -> None:
     for told, last in ((content, "asked"), (ahead, "ahead")):
         replay = Replay(twin_of(told), "edf")
         replay.play()
-        seen = {kind: latest.draws() for kind, latest in replay._dispatcher.overheads[0].starts.items()}
-        expected = {"first": [0.1], "again": [0.2, 0.2], last: [told["starts"][last][0][0]]}
+        seen = {kind: latest.draws() for kind, latest in replay.dispatcher.overheads[0].delays.items()}
+        expected = {
+            "first": [0.1],
+            "again": [0.2, 0.2],
+            last: [told["delays"][last][0][0]],
+            "heard": [0.0] * 4,
+        }
         assert {kind: pytest.approx(draws) for kind, draws in seen.items() if draws} == expected
 
 
@@ -100,9 +126,13 @@ def test_a_request_changes_its_device_only_where_that_gains(there_s: float, leav
     # Blocks of 1 s on a, of 4 s on b. The second request begins on b; a idles from 3 on. At 4 two blocks are left: 8 s
     # on b, 2 s on a (2.2 counted) and what a start after a change loses.
     content = recording(
-        {"m": [[1.0, 4.0]] * 3}, [(0.0, "m", None), (0.0, "m", None)], devices=2,
-        starts=lost(2, moved=there_s), moves=[[], [there_s]], move_s=[0.0, there_s],
-    )  # fmt: skip
+        {"m": [[1.0, 4.0]] * 3},
+        [(0.0, "m", None), (0.0, "m", None)],
+        devices=2,
+        delays=lost(2, moved=there_s),
+        moves=[[], [there_s]],
+        move_s=[0.0, there_s],
+    )
     assert responses(content, "fcfs") == pytest.approx([3.0, 4.0 + there_s + 2.0 if leaves else 12.0])
 
 
@@ -157,8 +187,57 @@ def test_clients_that_wait_for_answers_are_not_piled_up_before_a_slower_server()
 
 def test_a_policy_that_never_starts_anything_answers_nobody_and_ends() -> None:
     content = recording({"m": SHORT}, [(0.0, "m", 1.0)])
-    hit, response_s = Replay(twin_of(content), lambda view: [], seed=0).play()
-    assert hit.tolist() == [False] or response_s[0] >= 5.0, "the guard answers in its place after a while"
+    hit, response_s = Replay(twin_of(content), lambda view: []).play()
+    assert hit.tolist() == [False] and response_s[0] == pytest.approx(6.0, abs=0.5), (
+        "after 5 s the guard decides"
+    )
+
+
+def test_who_waits_for_a_batch_that_never_fills_gets_no_answer() -> None:
+    class Pairs:
+        wake_s = 0.01
+
+        def __call__(self, view: View) -> list[Assign]:
+            return [view.assign(0, 0)] if len(view.ready) > 1 else []
+
+    content = recording({"m": SHORT}, [(0.0, "m", None), (0.5, "m", None), (100.0, "m", None)])
+    hit, response_s = Replay(twin_of(content), Pairs()).play()
+    assert hit.tolist() == np.isfinite(response_s).tolist() and hit.sum() == 2, "the last waits alone"
+
+
+def test_a_client_that_left_leaves_as_soon_in_the_replay_and_a_failure_is_no_answer() -> None:
+    # The first runs from 0 to 5; the second left after 2 s, while it waited; the third failed.
+    requests: Requests = [(0.0, "long", 9.0), (1.0, "short", 99.0), (1.5, "short", 99.0)]
+    content = recording({"long": LONG, "short": SHORT}, requests)
+    fates = [("hit", 5.0), ("cancelled", 2.0), ("model_failed", 6.0)]
+    for row, fate in zip(content["requests"], fates, strict=True):
+        row[5:7] = fate
+    hit, response_s = replayed(twin_of(content), "fcfs")
+    assert hit.tolist() == [True, False, False]
+    np.testing.assert_allclose(response_s, [5.0, math.nan, math.nan])
+    content["requests"][2][5] = "late"
+    assert replayed(twin_of(content), "fcfs")[1][2] == pytest.approx(6.0 - 1.5), (
+        "nobody waits for one that left"
+    )
+
+
+def test_the_same_request_draws_the_same_numbers_under_every_policy() -> None:
+    requests: Requests = [(0.0, "m", 9.0), (0.1, "m", 5.0), (0.2, "m", 2.0)]
+    content = recording({"m": SHORT}, requests, runs={"m": [[0.5, 1.0, 1.5, 2.0, 3.0]]})
+    took = []
+    for policy in ("fcfs", "edf"):
+        replay = Replay(twin_of(content), policy)
+        replay.play()
+        took.append(sorted(np.diff(np.sort(replay.finish_s), prepend=0.0).tolist()))
+    assert took[0] == pytest.approx(took[1]) and len(set(took[0])) > 1
+
+
+def test_a_change_of_device_is_not_free_where_none_was_recorded() -> None:
+    content = recording({"m": [[1.0, 4.0]] * 3}, [(0.0, "m", None)], devices=2)
+    content["delays"] = {kind: [[], []] for kind in DELAYS} | {"asked": [[0.25], [0.25]]}
+    server = twin_of(content).server
+    assert server is not None
+    assert server.delays["moved"] == [[0.5, 0.5]] * 2 and server.delays["heard"] == [[0.0]] * 2
 
 
 def test_one_seed_one_answer() -> None:
@@ -180,17 +259,21 @@ def test_an_older_recording_is_told_by_the_engine() -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"starts": {**lost(), "first": [[-1.0]]}}, "starts, first is -1.0; it lies in 0..10"),
+        ({"delays": {**lost(), "first": [[-1.0]]}}, "delays, first is -1.0; it lies in 0..10"),
         (
-            {"starts": {**lost(), "moved": []}},
-            "starts, moved is \\[\\]; it has a list for each device, 1 in all",
+            {"delays": {**lost(), "moved": []}},
+            "delays, moved is \\[\\]; it has a list for each device, 1 in all",
         ),
-        ({"starts": {}}, "KeyError"),
+        ({"delays": {}}, "KeyError"),
         ({"runs": {"m": [["x"]]}}, "runs of 'm' is 'x'"),
         ({"whole": ["other"]}, "whole is \\['other'\\]; it names networks of the recording"),
         ({"whole": "m"}, "whole is 'm'"),
         ({"options": {"ahead_s": -1.0, "starve_s": None, "calm_s": None}}, "ahead_s is -1.0; it lies in"),
         ({"lease_s": "long"}, "lease_s is 'long'"),
+        (
+            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1e300, 0]]},
+            "1e.300 s, 1e.300 times its",
+        ),
         (
             {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, -1.0, 0]]},
             "worked for -1.0 s",
@@ -201,3 +284,8 @@ def test_an_older_recording_is_told_by_the_engine() -> None:
 def test_what_is_damaged_is_said(change: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         twin_of(recording({"m": SHORT}, [(0.0, "m", 1.0)]) | change)
+
+
+def test_a_network_that_no_device_runs_to_its_end_is_damaged() -> None:
+    with pytest.raises(ConfigError, match="no device runs all blocks of network 'm'"):
+        twin_of(recording({"m": [[1.0, -1.0], [-1.0, 1.0]]}, [(0.0, "m", 1.0)], devices=2))

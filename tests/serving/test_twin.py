@@ -12,7 +12,8 @@ import pytest
 
 from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.study.serving.twin import measured, predict, read_twin, replayed, twin_of
+from eunomia.study.serving.twin import read_twin, twin_of
+from eunomia.study.serving.twin_predict import measured, predict, replayed
 from eunomia.workload.tenant import Agreement, Slo
 from tests.serving.test_dispatcher import Replay, random_case
 

@@ -8,6 +8,8 @@ import pytest
 from eunomia.core.arrays import Floats
 from eunomia.study.serving.twin_clients import FEWEST, following
 
+ONE = np.zeros(50, np.int64)
+
 
 def served(sent_s: Floats, work_s: Floats) -> Floats:
     """When each is answered by one device, first come, first served."""
@@ -33,13 +35,14 @@ def closed(clients: list[int], rng: np.random.Generator, think_s: float = 0.0) -
 
 
 def found(sent_s: Floats, answered_s: Floats) -> int:
-    return int((following(np.zeros(len(sent_s), np.int64), sent_s, answered_s).after >= 0).sum())
+    one = np.zeros(len(sent_s), np.int64)
+    return int((following(one, one, sent_s, answered_s).after >= 0).sum())
 
 
 @pytest.mark.parametrize("clients", [1, 2, 8])
 def test_by_hand_each_request_follows_an_answer(clients: int) -> None:
     sent_s, answered_s = closed([clients], np.random.default_rng(clients))
-    after, think_s = following(np.zeros(50, np.int64), sent_s, answered_s)
+    after, think_s = following(ONE, ONE, sent_s, answered_s)
     assert (after[:clients] == -1).all() and sorted(after[clients:].tolist()) == list(range(50 - clients))
     np.testing.assert_allclose(think_s[clients:], 1e-3)
 
@@ -54,7 +57,9 @@ def test_pairs_are_looked_at_one_by_one() -> None:
     sent_s, answered_s = closed([4], rng)
     alone_s = np.sort(rng.uniform(0.0, sent_s.max(), 50))
     pair = np.repeat([0, 1], 50)
-    after, _ = following(pair, np.concatenate([sent_s, alone_s]), np.concatenate([answered_s, alone_s + 0.7]))
+    after, _ = following(
+        pair, pair, np.concatenate([sent_s, alone_s]), np.concatenate([answered_s, alone_s + 0.7])
+    )
     assert (after[:50] >= 0).sum() == 46 and (after[50:] == -1).all() and after.max() < 50
 
 
@@ -67,10 +72,45 @@ def test_requests_that_come_by_themselves_are_told_apart(load: float) -> None:
         assert found(sent_s, served(sent_s, np.ones(400))) == 0
 
 
-def test_a_camera_that_the_server_just_keeps_up_with_is_told_apart() -> None:
+@pytest.mark.parametrize("jitter_s, spread_s", [(0.002, 0.05), (0.02, 0.01), (0.02, 0.02), (0.005, 0.003)])
+def test_a_camera_that_the_server_just_keeps_up_with_is_told_apart(jitter_s: float, spread_s: float) -> None:
+    """Pictures at an even rate, and with intervals that vary by themselves."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        even_s = np.arange(300) + rng.normal(0.0, jitter_s, 300)
+        for sent_s in (even_s, np.cumsum(1.0 + rng.normal(0.0, jitter_s, 300))):
+            assert found(sent_s, served(sent_s, rng.uniform(0.9 - spread_s, 0.9 + spread_s, 300))) == 0
+
+
+def test_a_fast_network_with_a_client_that_takes_an_eighth_of_its_time_is_one_that_waits() -> None:
     rng = np.random.default_rng(0)
-    sent_s = np.arange(300) * 1.0 + rng.normal(0.0, 0.002, 300)
-    assert found(sent_s, served(sent_s, rng.uniform(0.9, 0.99, 300))) == 0
+    took_s, think_s = rng.normal(2e-3, 2e-5, 500), rng.normal(2.5e-4, 5e-5, 500).clip(0.0)
+    sent_s = np.concatenate([[0.0], np.cumsum(took_s + think_s)[:-1]])
+    assert found(sent_s, sent_s + took_s) > 480
+
+
+@pytest.mark.parametrize("pause_s", [3.0, 60.0])
+def test_pauses_and_a_few_requests_by_themselves_change_nothing(pause_s: float) -> None:
+    rng = np.random.default_rng(1)
+    one, other = closed([3], rng), closed([3], rng)
+    after_s = one[1].max() + pause_s
+    sent_s, answered_s = (np.concatenate([a, b + after_s]) for a, b in zip(one, other, strict=True))
+    assert found(sent_s, answered_s) >= 90
+    alone_s = rng.uniform(0.0, sent_s.max(), 8)
+    assert found(np.append(sent_s, alone_s), np.append(answered_s, alone_s + 0.5)) >= 80
+
+
+def test_a_client_that_takes_turns_with_two_networks_waits_too() -> None:
+    sent_s, answered_s = closed([1], np.random.default_rng(0))
+    after, _ = following(np.arange(50) % 2, ONE, sent_s, answered_s)
+    assert (after >= 0).sum() >= 48
+
+
+def test_bursts_by_themselves_are_told_apart() -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        sent_s = np.sort(np.repeat(np.cumsum(rng.exponential(20.0, 40)), 8) + rng.uniform(0.0, 2.0, 320))
+        assert found(sent_s, served(sent_s, rng.uniform(0.5, 1.5, 320))) == 0
 
 
 def test_clients_that_think_for_long_count_as_sending_by_themselves() -> None:
@@ -81,7 +121,8 @@ def test_clients_that_think_for_long_count_as_sending_by_themselves() -> None:
 def test_few_requests_say_nothing_and_lost_answers_free_nobody() -> None:
     sent_s, answered_s = closed([2], np.random.default_rng(0))
     assert found(sent_s[: FEWEST - 1], answered_s[: FEWEST - 1]) == 0
+    assert found(sent_s, sent_s) == 0, "answers that took no time"
     answered_s[20] = np.nan
-    assert 0 <= found(sent_s, answered_s) < 48
-    after, _ = following(np.zeros(50, np.int64), sent_s, answered_s)
+    assert 0 < found(sent_s, answered_s) < 48
+    after, _ = following(ONE, ONE, sent_s, answered_s)
     assert 20 not in after

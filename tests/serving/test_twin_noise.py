@@ -10,8 +10,9 @@ import pytest
 from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.overheads import DRAWS, KEPT, Latest
-from eunomia.study.serving.twin import predict, twin_of
+from eunomia.study.serving.twin import twin_of
 from eunomia.study.serving.twin_costs import pieces
+from eunomia.study.serving.twin_predict import predict
 from tests.serving.test_twin import recording
 
 SIXTH: dict[str, Any] = {

@@ -17,8 +17,9 @@ from eunomia.inference.reference.run import simulate as simulate_plainly
 from eunomia.inference.simulate import simulate_problem
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.observe.twin import times_of
-from eunomia.study.serving.twin import Twin, replayed, twin_of
+from eunomia.study.serving.twin import Twin, twin_of
 from eunomia.study.serving.twin_costs import check_blocks
+from eunomia.study.serving.twin_predict import replayed
 from eunomia.study.serving.twin_scenario import write_scenario
 from eunomia.study.serving.twin_training import redrawn, stretch
 from tests.inference.agreement import compare_decisions, compare_outcomes, compiled

@@ -1,11 +1,13 @@
 """Runs that hold a device for too long are ended in their midst, and where that does not help, with its process.
 
-Too long is ``LONGER`` times the run's estimate and what its tenant may hold a device for (``patience_s``). That follows
-from what the others were promised. Processor time counts: a core that somebody else took is not the run's fault. A
-size that never ran has no estimate that counts, and may hold its device ``UNKNOWN`` times as long. A run that nobody's
-promise bounds, or that only waits, may last as long as ``Execution`` says, on the clock.
+Too long is ``LONGER`` times the run's estimate and ``FAR`` times what its tenant may hold a device for
+(``patience_s``). That follows from what the others were promised. Processor time counts: a core that somebody else took
+is not the run's fault. A size that never ran has no estimate that counts. A run that nobody's promise bounds, or that
+only waits, may last as long as ``Execution`` says, on the clock.
 
-Every run is looked at now and then. One that takes ``run.SUSPECT`` times its estimate is from then on, often.
+Every run is looked at now and then. One that takes ``run.SUSPECT`` times its estimate is from then on, often. If
+another tenant waits meanwhile, it is to stop at its next boundary. Where none comes for as long as its tenant may hold
+a device, it is ended: after ``WELL`` times the longest that runs of this network took of late, at least.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from eunomia.serving.devices.run import SUSPECT_S, Run
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-LONGER, UNKNOWN = 3.0, 4.0
-LEAST_S = 0.02  # of processor time: what is shorter may be a hiccup
+LONGER, FAR, WELL = 10.0, 4.0, 3.0
+LEAST_S, LEAST_HELD_S = 0.1, 0.02  # of processor time: what is shorter may be a hiccup
 GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
 
 
@@ -31,13 +33,17 @@ GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a n
 class _Seen:
     """A run, and its device's processor time when it was first seen; both clocks when it was to end.
 
-    ``behind``: the trial of sizes that the device was at then; one that came later waits behind the run.
+    ``behind``: the trial of sizes that the device was at then; one that came later waits behind the run. ``well_s``: so
+    much may be its own time; ``held_s``: so much more may it hold up others, of whom one waited from ``wanted_s`` on.
     """
 
     ticket: int
     behind: int | None
     most_s: float
     used_s: float
+    well_s: float = math.inf
+    held_s: float = math.inf
+    wanted_s: float = math.inf
     ended_used_s: float = math.inf
     ended_s: float = math.inf
 
@@ -67,16 +73,30 @@ class Watching:
         queue = self._execution.queues[device]
         if not queue or self._devices[device].place.far:
             return False
-        self._look(self._devices[device], queue[0], self._execution.dispatcher.clock.now_s())
+        run, dispatcher = queue[0], self._execution.dispatcher
+        lane = dispatcher.lanes[device]
+        self._look(self._devices[device], run, dispatcher.clock.now_s())
         seen = self._seen[device]
+        if seen.wanted_s == math.inf and seen.held_s < math.inf and self._holds_up(run.job):
+            seen.wanted_s = self._devices[device].used_s
+            if not lane.stopping:
+                lane.stopping = True
+                self._execution.stop(device)
         return seen.most_s < math.inf and seen.ended_s == math.inf
+
+    def _holds_up(self, job: Job) -> bool:
+        """Whether another tenant waits."""
+        state = self._execution.dispatcher
+        tenant = state.agreements[job.pair].tenant
+        return any(state.agreements[other.pair].tenant != tenant for other in state.waiting.jobs())
 
     def _look(self, device: Device, run: Run, now_s: float) -> None:
         used_s, seen = device.used_s, self._seen.get(device.index)
         if seen is None or seen.ticket != run.ticket or self._begins_late(device, run, seen):
             seen = self._seen[device.index] = self._first(device, run, used_s)
         if seen.ended_s == math.inf:
-            if used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
+            held = used_s - seen.wanted_s > seen.held_s and used_s - seen.used_s > seen.well_s
+            if held or used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
                 seen.ended_used_s, seen.ended_s = used_s, now_s
                 self._end(device, run, seen)
         elif used_s - seen.ended_used_s > GRACE_S or now_s - seen.ended_s > GRACE_WALL_S:
@@ -84,8 +104,8 @@ class Watching:
             self._kill(device, run)
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
-        behind, most_s = self._ladder.tries_on(device.index), self._most_s(device.index, run)
-        return _Seen(run.ticket, behind, most_s, used_s)
+        behind = self._ladder.tries_on(device.index)
+        return _Seen(run.ticket, behind, *self._limits_s(device.index, run, used_s))
 
     def _waits(self, device: Device, seen: _Seen) -> bool:
         """Whether the run stands behind a trial of sizes."""
@@ -108,12 +128,16 @@ class Watching:
         log.warning("device '%s' hangs in network '%s'", device.spec.name, run.job.network.name)
         device.kill()
 
-    def _most_s(self, device: int, run: Run) -> float:
-        """Of processor time."""
+    def _limits_s(self, device: int, run: Run, used_s: float) -> tuple[float, float, float, float]:
+        """Of processor time: at most, used already, its own, and that for which it may hold up others."""
         if self._devices[device].spec.kind != "cpu":  # others compile for each new size
-            return math.inf
+            return math.inf, used_s, math.inf, math.inf
         dispatcher, job = self._execution.dispatcher, run.job
-        lane = dispatcher.lanes[device]
-        foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and dispatcher.sure(job) else 0.0
-        patience_s = self.patience_s(job) * (1.0 if dispatcher.sure(job) else UNKNOWN)
-        return LONGER * foreseen_s + max(patience_s - SUSPECT_S, LEAST_S)
+        lane, sure, patience_s = dispatcher.lanes[device], dispatcher.sure(job), self.patience_s(job)
+        foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and sure else 0.0
+        most_s = LONGER * foreseen_s + max(FAR * patience_s, LEAST_S)
+        if not sure or patience_s == math.inf:
+            return most_s, used_s, math.inf, math.inf
+        factors = dispatcher.costs.run_factors.get(job.network.index)
+        longest = max(1.0, factors[device].most) if factors else 1.0
+        return most_s, used_s, WELL * foreseen_s * longest, max(patience_s - SUSPECT_S, LEAST_HELD_S)

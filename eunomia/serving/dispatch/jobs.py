@@ -44,6 +44,7 @@ class Job:
     row: int = -1  # in the table of waiting jobs
     start_s: float = math.nan
     ended_s: float = 0.0  # when its last run ended
+    heard_s: float = 0.0  # when that was heard
     attained_s: float = 0.0
     work_s: float = 0.0
     worked_on: int = NOWHERE

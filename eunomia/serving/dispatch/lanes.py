@@ -49,6 +49,7 @@ class Lane:
     stopping: bool = False
     last_request: int = -1
     free_s: float = 0.0  # when the last run ended
+    heard_s: float = 0.0  # when that was heard
     busy_s: float = 0.0
     alive: bool = True
     next: Claim | None = None

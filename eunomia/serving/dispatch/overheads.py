@@ -15,11 +15,12 @@ FEW, FEW_MOVES = (
     1.0,
 )  # with so many values, a device's own mean counts as much as that of all; some are far
 KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand for them
-# What a run finds: a device that was idle before its request came; one that has ended a run, and is told only then what
-# comes next, or knows it already; one that has run this very request last; or the tensors on another device.
-KEPT_STARTS = 512
-HOLD_S = 0.01  # an order that comes so long after it could have come was not meant to come before
-STARTS = FIRST, ASKED, AHEAD, AGAIN, MOVED = "first", "asked", "ahead", "again", "moved"
+# What a run begins with: a device that was idle before its request came; one that has ended a run, and gets its next
+# order only then, or has it already; one that has run this very request last; or tensors on another device.
+# And what it ends with: the front end hears of it.
+DELAYS = FIRST, ASKED, AHEAD, AGAIN, MOVED, HEARD = "first", "asked", "ahead", "again", "moved", "heard"
+KEPT_DELAYS = 512
+HOLD_S = 0.002  # an order that comes so long after it could have come was not meant to come before
 
 
 class Latest:
@@ -39,6 +40,11 @@ class Latest:
         at = self.count % len(self._values)
         self._values[at], self._weights[at] = value, weight
         self.count += 1
+
+    @property
+    def most(self) -> float:
+        """The largest; 0 without values."""
+        return float(self._values[: self.count].max(initial=0.0))
 
     def draws(self) -> list[float]:
         """Numbers of equal chance, in ascending order, with the weighted mean of the values: none without values."""
@@ -74,13 +80,13 @@ class Overheads:
     Until the run begins, once device and request are free, and what it takes beside its blocks. A hold counts
     as lost time too, unless it is longer than a tenth of a second. Such gaps, and those of a device that was
     away, are left out. ``move``: what another device loses on top where the request has run here last and its tensors
-    are fetched from here, over a network perhaps. ``starts``: the same time for all runs, by what they found; what was
-    moved counts where it came from.
+    are fetched from here, over a network perhaps. ``delays``: of all runs, by kind; what was moved counts where it came
+    from.
     """
 
     def __init__(self) -> None:
         self.turn, self.move = Mean(), Mean()
-        self.starts = {kind: Latest(KEPT_STARTS) for kind in STARTS}
+        self.delays = {kind: Latest(KEPT_DELAYS) for kind in DELAYS}
 
     def turned(self, lost_s: float, holder: Overheads | None = None) -> None:
         """A run began here that could have begun earlier, with the tensors of ``holder`` if that is not None."""

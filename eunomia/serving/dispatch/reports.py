@@ -8,7 +8,17 @@ from eunomia.contract.traits import CHARGE_RUN
 from eunomia.serving.dispatch import look_ahead, runs
 from eunomia.serving.dispatch.jobs import NOWHERE, SEVERAL, Job
 from eunomia.serving.dispatch.lanes import Lane
-from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, HOLD_S, LONGEST_MOVE_S, MOVED, lost_s
+from eunomia.serving.dispatch.overheads import (
+    AGAIN,
+    AHEAD,
+    ASKED,
+    FIRST,
+    HEARD,
+    HOLD_S,
+    LONGEST_MOVE_S,
+    MOVED,
+    lost_s,
+)
 from eunomia.serving.dispatch.state import State
 
 
@@ -33,10 +43,10 @@ def done(
     look_ahead.went_on(state, lane, next_block)
     if not len(state.waiting) and lane.next is None and not state.steady:
         look_ahead.catch_up(state, device, next_block - 1)
-    _learn_start(state, device, began_s, 0.0 if work_s is None else took_s - work_s)
-    lane.free_s, lane.last_request = ended_s, job.number
+    _learn_delays(state, device, began_s, ended_s, 0.0 if work_s is None else took_s - work_s)
+    lane.free_s, lane.heard_s, lane.last_request = ended_s, state.clock.now_s(), job.number
     for member in (job, *job.together):
-        member.ended_s = ended_s
+        member.ended_s, member.heard_s = ended_s, lane.heard_s
     lane.busy_s += took_s
     if state.harvest is not None:
         state.harvest.ran(state.agreements[job.pair].tenant, took_s, state.clock.now_s())
@@ -46,7 +56,9 @@ def done(
     job.attained_s += took_s
     if work_s is not None:
         job.work_s += work_s
-        job.worked_on = device if job.worked_on in (NOWHERE, device) and not job.together else SEVERAL
+        job.worked_on = device if job.worked_on in (NOWHERE, device) else SEVERAL
+        for member in (job, *job.together) if job.together else ():
+            member.worked_on = SEVERAL
     if next_block < job.network.blocks:
         if preempted:
             state.preemptions += 1
@@ -56,26 +68,28 @@ def done(
     return job
 
 
-def _learn_start(state: State, device: int, began_s: float, beside_s: float) -> None:
-    """What was lost before this run began, and ``beside_s`` its blocks."""
+def _learn_delays(state: State, device: int, began_s: float, ended_s: float, beside_s: float) -> None:
+    """What was lost before this run's blocks, ``beside_s`` among them and behind them; and until it was heard of."""
     lane = state.lanes[device]
     job = lane.job
     assert job is not None
     holder = state.overheads[job.device] if lane.first > 0 and job.device not in (device, -1) else None
     waited, resumed = lane.free_s >= job.arrival_s, lane.last_request == job.number
-    could_s = max(lane.free_s, job.ended_s) if waited else lane.start_s
+    could_s = max(lane.free_s, job.ended_s)
     if waited and not resumed:
         state.overheads[device].turned(lost_s(could_s, began_s, beside_s), holder)
-    if lane.start_s - could_s > HOLD_S:  # the policy held it back, or only then preferred this device
-        could_s = lane.start_s
+    kind = _found(lane, waited, resumed, moved=holder is not None)
+    if kind != AHEAD:  # from its order on, and what the decision took; but not from when it was meant to wait
+        decided_s = lane.start_s - max(lane.heard_s, job.heard_s)
+        could_s = lane.start_s - (decided_s if waited and 0.0 < decided_s <= HOLD_S else 0.0)
     lost = lost_s(could_s, began_s, beside_s)
     if lost <= LONGEST_MOVE_S:
-        where = state.overheads[device] if holder is None else holder
-        where.starts[_found(lane, waited, resumed, moved=holder is not None)].put(lost)
+        (state.overheads[device] if holder is None else holder).delays[kind].put(lost)
+    state.overheads[device].delays[HEARD].put(max(0.0, state.clock.now_s() - ended_s))
 
 
 def _found(lane: Lane, waited: bool, resumed: bool, *, moved: bool) -> str:
-    """What a run found (``overheads.STARTS``)."""
+    """What a run found (``overheads.DELAYS``)."""
     if moved:
         return MOVED
     if not waited:

@@ -77,7 +77,7 @@ class Recording:
 
         Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait
         for the first block. Then the time from acceptance until devices knew, and from the end of the last
-        run to the answer, the number of its size, what its blocks took, and where (``Retired.worked_on``).
+        run to the answer. Then the number of its size, what its blocks took, and where (``Retired.worked_on``).
         """
         at = self._count % len(self._rows)
         full = self._count >= len(self._rows)

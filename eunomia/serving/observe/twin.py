@@ -12,7 +12,7 @@ import orjson
 from eunomia.core.data import Json
 from eunomia.serving.devices.execution import LEAST_WAIT_S
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.dispatch.overheads import FEW_MOVES, STARTS, means_s
+from eunomia.serving.dispatch.overheads import DELAYS, FEW_MOVES, means_s
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
@@ -43,7 +43,7 @@ def settings(service: Service) -> Json:
     By device, ``turn_s``: what it loses with every change of request; ``move_s``: what another one loses on top that
     goes on with a request of this one (dispatch/overheads.py); ``spread``: of its block times. ``turns``, ``moves`` and
     ``factors`` (block times over means): numbers of equal chance. ``look_s``: no boundary of a run is looked at sooner
-    after another, but for an arrival. So are ``starts``, by kind (dispatch/overheads.py) and device, and ``runs``: what
+    after another, but for an arrival. So are ``delays``, by kind (dispatch/overheads.py) and device, and ``runs``: what
     runs took over the means of their blocks, by network and device. ``options``: of the dispatcher; null = endless.
     ``whole``: networks that can run in one piece.
     What reading a request and sending its answer take is not in a recording.
@@ -89,7 +89,7 @@ def settings(service: Service) -> Json:
         "factors": [each.draws() for each in costs.factors],
         "look_s": LEAST_WAIT_S,
         "spread": [float(s) for s in costs.spread],
-        "starts": {kind: [each.starts[kind].draws() for each in dispatcher.overheads] for kind in STARTS},
+        "delays": {kind: [each.delays[kind].draws() for each in dispatcher.overheads] for kind in DELAYS},
         "runs": {
             name: [each.draws() for each in costs.run_factors.get(network.index, ())]
             for name, network in networks.items()

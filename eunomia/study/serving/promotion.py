@@ -9,19 +9,20 @@ passes only for who allows that.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.core.arrays import Records
+from eunomia.core.arrays import Floats, Records
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, RecordError
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
-from eunomia.learning.objectives import gaps
+from eunomia.learning.objectives import WORST, gaps, promised
 from eunomia.metrics.indicators import TOLERANCE
 from eunomia.study.inference.policy import CARD, RULES, PolicyLike, policy_name, resolve_policy
 from eunomia.study.serving.replay import Replay
@@ -90,10 +91,27 @@ class Verdict:
 
 def replay(twin: Twin, policy: PolicyLike) -> Replayed:
     """A policy on the recording."""
-    results = Replay(twin, policy).results() if twin.server is not None else _simulated(twin, policy)
-    hit = results["outcome"] == HIT
-    gap = gaps(results, Episode(twin.problem(), twin.options))
+    if twin.server is None:
+        results, waiting = _simulated(twin, policy), list[int]()
+    else:
+        run = Replay(twin, policy)
+        results, waiting = run.results(), run.waiting
+    hit, episode = results["outcome"] == HIT, Episode(twin.problem(), twin.options)
+    gap = _stricter(gaps(results, episode), results, episode, waiting)
     return Replayed(policy_name(policy), float(hit.mean()), gap, hit)
+
+
+def _stricter(gap: Floats, results: Records, episode: Episode, waiting: Sequence[int]) -> Floats:
+    """Throughput that pairs were promised whose clients wait: a slow policy has fewer requests of theirs."""
+    jobs, count = episode.problem.jobs, np.bincount(episode.problem.jobs.pair)
+    length_s = float(np.nanmax([results["arrival_s"].max(), np.nanmax(results["finish_s"])]))
+    asked = [p for p in np.flatnonzero(jobs.slo_kind >= 0).tolist() if p < len(count) and count[p]]
+    for place, pair in enumerate(asked):
+        slo = promised(jobs, pair)
+        if pair in waiting and slo.kind == "throughput" and length_s > 0.0:
+            departed = int(np.isfinite(results["finish_s"][jobs.pair == pair]).sum())
+            gap[place] = min(slo.gap(departed / length_s), WORST)
+    return gap
 
 
 def _simulated(twin: Twin, policy: PolicyLike) -> Records:

@@ -1,55 +1,50 @@
 """Recorded traffic before the server's own dispatcher: devices and time are made up, decisions are not.
 
-Whatever the dispatcher does beside asking its policy (leases, orders sent ahead, runs without a boundary, requests that
-change their device only where that gains) is done here by the same code. A request's blocks take what they took when
-recorded; on a device on which it did not run alone, their means times a factor drawn from those of runs there. What is
-lost before a run is drawn from what such starts lost (dispatch/overheads.py).
+Leases, orders sent ahead, runs without a boundary, requests that change their device only where that gains: the same
+code does it here. A request's blocks take what they took when
+recorded, its way to the dispatcher and to its client as well; the rest is drawn from what was recorded
+(replay_times.py). So under the policy that served, it is queueing and decisions alone that are foretold.
 
-A request's way to the dispatcher and from its last block to its client takes what it took when recorded. Batches are
-not formed. Does badly where the front end itself was busy, as another policy would find it busy at other times.
+Clients that waited for answers wait for those of the replay (twin_clients.py); those that left, leave after as long.
+Batches are not formed, and devices are never away. Does badly where the front end itself was busy: another policy would
+find it busy at other times, and deciding takes no time here.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.contract.guard import Guarded
 from eunomia.core.arrays import Floats, Records
-from eunomia.inference.by_type import Draw
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
-from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.execution import AFTER_S, LEAST_WAIT_S
-from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import ManualClock
-from eunomia.serving.dispatch.costs import CostBook, Network
-from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, MOVED, Overheads
-from eunomia.study.inference.policy import PolicyLike, resolve_policy
-from eunomia.study.serving.twin_clients import Following, following
-from eunomia.study.serving.twin_server import TwinServer
+from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, MOVED
+from eunomia.study.inference.policy import PolicyLike
+from eunomia.study.serving.replay_start import dispatcher_of
+from eunomia.study.serving.replay_times import Times
+from eunomia.study.serving.twin import Twin
+from eunomia.study.serving.twin_clients import clients_of
 
-if TYPE_CHECKING:
-    from eunomia.study.serving.twin import Twin
-
-FALLBACK = "edf+f"
-WATCH_S = 0.05  # the server looks so often at requests that have become hopeless
+WATCH_S, SLOWER = (
+    0.05,
+    0.05,
+)  # the server looks so often at those who wait; here less often while nothing happens
+IDLE_S = 30.0  # nothing has run for so long, and nothing comes: those who wait get no answer
 Event = Callable[[], None]
 
 
 @dataclass(eq=False)
 class Run:
-    """Blocks ``first`` .. ``last - 1`` of a request; ``ends_s``: when it begins, and when each block ends."""
+    """Blocks ``first`` .. ``last - 1`` of a request; ``ends_s``: when the first begins, and when each ends."""
 
     job: Job
     first: int
@@ -57,216 +52,244 @@ class Run:
     revoked: bool = False
     ends_s: list[float] = field(default_factory=list)
     version: int = 0  # counts the times at which it was to end
+    over: bool = False
+
+    @property
+    def next_block(self) -> int:
+        """Where it stops."""
+        return self.first + len(self.ends_s) - 1
 
 
 class Replay:
     """One run of a recording; the dispatcher's executor."""
 
     def __init__(self, twin: Twin, policy: PolicyLike, seed: int = 0) -> None:
-        assert twin.server is not None, "an older recording"
-        self._twin, self._server, self._lot = twin, twin.server, random.Random(seed)
-        self._clock = ManualClock()
-        self._costs = CostBook(len(twin.table.types))
-        self._networks = [
-            _loaded(self._costs, twin.server, model) for model in range(len(twin.server.blocks))
-        ]
-        guard = Guarded(
-            load_policy(resolve_policy(policy)),
-            load_policy(FALLBACK),
-            limit_s=math.inf,
-            clock=self._clock.now_s,
-        )
-        guard.reset(seed)
-        self._dispatcher = Dispatcher(
-            self._clock, self, self._costs, len(twin.table.types), guard, twin.server.options
-        )
-        for device, kind in enumerate(twin.table.types):
-            _measured(self._dispatcher.overheads[device], twin.turn[kind], twin.move[kind])
-            self._dispatcher.lanes[device].free_s = -1.0  # it was idle before the first request
-        for agreement in twin.requests.agreements:
-            self._dispatcher.add_pair(agreement)
-        _seen_before(self._dispatcher.calm, twin)
-        self._queues: list[deque[Run]] = [deque() for _ in twin.table.types]
-        self._events: list[tuple[float, int, Event]] = []
-        self._count = self._wakes = 0
-        self._watched = False
-        self._clients = _clients(twin)
+        self._twin, self._times, self._clock = twin, Times(twin, seed), ManualClock()
+        self.dispatcher, self._networks = dispatcher_of(twin, policy, self._clock, self)
+        self._model = twin.model.tolist()
+        self._clients = clients_of(twin)
         self._next = {int(j): k for k, j in enumerate(self._clients.after) if j >= 0}
-        self._model = twin.model
-        self.arrival_s, self.finish_s = (np.full(len(twin.requests), math.nan) for _ in range(2))
+        self._told: list[deque[Run]] = [deque() for _ in twin.table.types]  # as the front end sees it
+        self._busy: list[Run | None] = [None for _ in twin.table.types]  # as devices do
+        self._events: list[tuple[float, int, Event]] = []
+        self._count = self._wakes = self._coming = 0
+        self._active_s, self._watched = 0.0, False
+        self.arrival_s, self.gone_s, self.finish_s = np.full((3, len(twin.requests)), math.nan)
 
     def play(self) -> tuple[npt.NDArray[np.bool_], Floats]:
         """(n,): whether each request was in time, and its response [s], nan = none."""
         twin, requests = self._twin, self._twin.requests
         for number in np.flatnonzero(self._clients.after < 0).tolist():
-            self._at(float(requests.arrival_s[number]), lambda n=number: self._arrive(n))
-        while self._events:
+            self._comes(float(requests.arrival_s[number]), number)
+        while self._events and not self._stuck:
             self._clock.time_s, _, event = heapq.heappop(self._events)
             event()
-        reached_s = self.finish_s - self.arrival_s + twin.answer_s
-        hit = np.nan_to_num(reached_s, nan=math.inf) <= requests.relative_deadline_s + 1e-9
+        reached_s = np.where(twin.failed, np.nan, self.finish_s - self.arrival_s)
+        hit = np.isfinite(reached_s) & (reached_s <= requests.relative_deadline_s + 1e-9)
         return hit, reached_s + twin.reach_s
 
     def results(self) -> Records:
-        """(n,): the same as the engine gives it, with the way in and out in the times."""
+        """(n,): the same as the engine gives it, the first request at time 0."""
         hit, response_s = self.play()
         found = np.zeros(len(hit), [("outcome", "i8"), ("arrival_s", "f8"), ("finish_s", "f8")])
-        found["arrival_s"] = self.arrival_s - self._twin.reach_s
+        sent_s = self.arrival_s - self._twin.reach_s
+        found["arrival_s"] = sent_s - np.nanmin(sent_s)
         found["finish_s"] = found["arrival_s"] + response_s
         found["outcome"] = np.where(hit, HIT, np.where(np.isnan(response_s), DROPPED, LATE))
         return found
+
+    @property
+    def waiting(self) -> list[int]:
+        """Pairs of the twin whose clients wait for their answers."""
+        return np.unique(self._twin.requests.pair[self._clients.after >= 0]).tolist()
+
+    @property
+    def _stuck(self) -> bool:
+        idle = not self._coming and not any(self._told)
+        return idle and self._clock.time_s - self._active_s > IDLE_S
 
     # --- what the dispatcher wants -------------------------------------------------------------------
 
     def run(self, device: int, job: Job, first: int, last: int) -> None:
         """An idle device starts, once the order has reached it."""
-        run = self._told(device, job, first, last)
-        lane = self._dispatcher.lanes[device]
+        run = Run(job, first, last)
+        self._told[device].append(run)
+        lane = self.dispatcher.lanes[device]
         waited, resumed = lane.free_s >= job.arrival_s, lane.last_request == job.number
         self._start(device, run, FIRST if not waited else AGAIN if resumed else ASKED)
+        self._begins(device, run)
 
     def stop(self, device: int) -> None:
-        """What runs there ends at its next boundary."""
-        run, now_s = self._queues[device][0], self._clock.time_s
-        if run.job.whole:
+        """What runs there ends at its next boundary, unless that has happened already."""
+        run, now_s = self._told[device][0], self._clock.time_s
+        if run.job.whole or run.over:
             return
-        count = next((n for n, end_s in enumerate(run.ends_s) if n and end_s > now_s), len(run.ends_s))
-        if count + 1 < len(run.ends_s):
-            del run.ends_s[count + 1 :]
-            self._ends(device, run)
+        ends = next((n for n, end_s in enumerate(run.ends_s) if n and end_s > now_s), len(run.ends_s))
+        if ends + 1 < len(run.ends_s):
+            del run.ends_s[ends + 1 :]
+            self._will_end(device, run)
 
     def queue(self, device: int, job: Job, first: int, last: int) -> None:
-        """A busy device knows what comes next."""
-        self._told(device, job, first, last)
+        """A busy device knows what comes next; one that has just become idle starts it."""
+        run = Run(job, first, last)
+        self._told[device].append(run)
+        if self._busy[device] is None:
+            self._start(device, run, AHEAD)
 
     def revoke(self, device: int) -> None:
-        """It does not come."""
-        self._queues[device][-1].revoked = True
+        """It does not come, unless it has begun already."""
+        self._told[device][-1].revoked = True
 
     def wake(self, in_s: float) -> None:
         """The policy is asked again; the last wish counts."""
         self._wakes += 1
         wake = self._wakes
         self._after(
-            max(in_s, LEAST_WAIT_S), lambda: self._dispatcher.look_again() if wake == self._wakes else None
+            max(in_s, LEAST_WAIT_S), lambda: self.dispatcher.look_again() if wake == self._wakes else None
         )
 
     def dropped(self, job: Job, why: str) -> None:
         """A request gets no answer but that."""
-        self._dispatcher.leave(job, dropped=True)
+        self.dispatcher.leave(job, dropped=True)
         self._answered(job.payload)
 
-    # --- what happens --------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------
+
+    def _comes(self, at_s: float, number: int) -> None:
+        self._coming += 1
+        self._at(at_s, lambda: self._arrive(number))
 
     def _arrive(self, number: int) -> None:
-        requests, now_s = self._twin.requests, self._clock.time_s
-        self.arrival_s[number] = now_s
+        requests, now_s, twin = self._twin.requests, self._clock.time_s, self._twin
+        self._coming -= 1
+        self.arrival_s[number] = self._active_s = now_s
         due_s = now_s + float(requests.relative_deadline_s[number])
-        job = Job(
-            int(requests.pair[number]),
-            self._networks[self._model[number]],
-            now_s - float(self._twin.reach_s[number]),
-            due_s,
-            payload=number,
-        )
-        self._dispatcher.arrive(job)
+        sent_s = now_s - float(twin.reach_s[number])
+        network = self._networks[self._model[number]]
+        job = Job(int(requests.pair[number]), network, sent_s, due_s, payload=number)
+        if twin.given_up[number] and math.isfinite(twin.gone_s[number]):
+            self._at(sent_s + float(twin.gone_s[number]), lambda: self._given_up(job))
+        self.dispatcher.arrive(job)
         self._watch()
+
+    def _given_up(self, job: Job) -> None:
+        """Its client has left: out of the queue now, or off the device at the next boundary."""
+        if math.isfinite(self.gone_s[job.payload]):
+            return
+        job.cancelled = True
+        self.gone_s[job.payload] = self._clock.time_s
+        if self.dispatcher.waiting.shown(job):
+            self.dispatcher.withdraw(job)
+            self.dispatcher.leave(job, dropped=True, by_client=True)
+        for device, told in enumerate(self._told):
+            if told and told[0].job is job:
+                self.stop(device)
+        self._answered(job.payload)
 
     def _answered(self, number: int) -> None:
         """Its client may send the next one."""
-        follower = self._next.get(number)
+        self.gone_s[number] = self._clock.time_s
+        follower = self._next.pop(number, None)
         if follower is not None:
-            wait_s = (
-                self._twin.answer_s[number] + self._clients.think_s[follower] + self._twin.reach_s[follower]
-            )
-            self._after(float(wait_s), lambda: self._arrive(follower))
+            wait_s = self._clients.think_s[follower] + self._twin.reach_s[follower]
+            self._comes(self._clock.time_s + float(wait_s), follower)
+
+    # --- devices -------------------------------------------------------------------------------------
 
     def _start(self, device: int, run: Run, kind: str) -> None:
         """A device takes up a run now, and is about to lose some time before its first block."""
-        job, now_s = run.job, self._clock.time_s
-        where = device
+        job, now_s, where = run.job, self._clock.time_s, device
         if run.first > 0 and job.device not in (device, -1):
             kind, where = MOVED, job.device
-        lost_s = self._lot.choice(self._server.starts[kind][where])
-        model = int(self._model[job.payload])
-        times = self._server.blocks[model][run.first : run.last, device] * self._factor(job.payload, device)
-        run.ends_s = list(accumulate(times.tolist(), initial=now_s + lost_s))
-        self._ends(device, run)
-        left_s = self._dispatcher.lanes[device].end_s(now_s) - now_s
-        ahead_s = self._dispatcher.options.ahead_s
-        if ahead_s > 0.0 and left_s > ahead_s:
-            self._after(
-                left_s - ahead_s, lambda: self._dispatcher.decide() if self._runs(device, run) else None
-            )
-        self._after(LEAST_WAIT_S, lambda: self._look(device, run))
+        lost_s = self._times.delay_s(kind, where, job.payload, run.first)
+        blocks_s = self._times.blocks_s(device, job.payload, run.first, run.last)
+        run.ends_s = list(accumulate(blocks_s, initial=now_s + lost_s))
+        self._busy[device] = run
+        self._will_end(device, run)
 
-    def _factor(self, number: int, device: int) -> float:
-        """Of a request's blocks over their means: its own where it ran there, else one that runs there had."""
-        if self._twin.worked_on[number] == device and self._twin.factor[number] > 0.0:
-            return float(self._twin.factor[number])
-        factors = self._server.runs[self._server.network[self._model[number]]][device]
-        return self._lot.choice(factors) if factors else 1.0
-
-    def _look(self, device: int, run: Run) -> None:
-        """Between two boundaries."""
-        if self._runs(device, run):
-            next_s = self._dispatcher.look_at(device)
-            if next_s is not None:
-                wait_s = max(next_s - self._clock.time_s + AFTER_S, LEAST_WAIT_S)
-                self._after(wait_s, lambda: self._look(device, run))
-
-    def _ends(self, device: int, run: Run) -> None:
+    def _will_end(self, device: int, run: Run) -> None:
         run.version += 1
         version = run.version
         self._at(run.ends_s[-1], lambda: self._end(device, run) if version == run.version else None)
 
     def _end(self, device: int, run: Run) -> None:
-        """A run is through or has stopped; the device goes on with what it knows."""
-        queue, job = self._queues[device], run.job
-        queue.popleft()
-        for other in [other for other in queue if other.revoked]:
-            queue.remove(other)
-            self._dispatcher.released(device, other.job)
-        follows = queue[0] if queue else None
-        began_s, ended_s = run.ends_s[0], run.ends_s[-1]
-        self._dispatcher.done(
-            device,
-            run.first + len(run.ends_s) - 1,
-            follows.job if follows else None,
-            span_s=(began_s, ended_s),
-            work_s=ended_s - began_s,
-        )
-        if job.block == job.network.blocks:
-            self.finish_s[job.payload] = ended_s
-            self._dispatcher.leave(job)
-            self._answered(job.payload)
+        """A run is through or has stopped; the device goes on with what it knows, and the front end will hear of it."""
+        run.over, self._busy[device] = True, None
+        follows = next((one for one in list(self._told[device])[1:] if not one.revoked), None)
         if follows is not None:
             self._start(device, follows, AHEAD)
-        self._dispatcher.decide()
+        number, block = run.job.payload, run.next_block
+        heard_s = self._times.heard_s(device, number, block, last=block == run.job.network.blocks)
+        self._after(heard_s, lambda: self._heard(device, run))
+
+    def _heard(self, device: int, run: Run) -> None:
+        """The front end decides anew."""
+        told, job = self._told[device], run.job
+        told.popleft()
+        for other in [other for other in told if other.revoked and not other.ends_s]:
+            told.remove(other)
+            self.dispatcher.released(device, other.job)
+        follows = told[0] if told else None
+        began_s, ended_s = run.ends_s[0], run.ends_s[-1]
+        next_block, span_s = run.next_block, (began_s, ended_s)
+        self.dispatcher.done(
+            device, next_block, follows.job if follows else None, span_s=span_s, work_s=ended_s - began_s
+        )
+        if next_block == job.network.blocks:
+            self._leaves(job)
+        elif job.cancelled:
+            self.dispatcher.withdraw(job)
+            self.dispatcher.leave(job, dropped=True, by_client=True)
+        if follows is not None:
+            self._begins(device, follows)
+        self._active_s = self._clock.time_s
+        self.dispatcher.decide()
         seconds = [after - before for before, after in pairwise(run.ends_s)]
-        self._costs.learn(job.network, device, run.first, seconds, 1)
+        self.dispatcher.costs.learn(job.network, device, run.first, seconds, 1)
+
+    def _leaves(self, job: Job) -> None:
+        """All its blocks have run."""
+        self.dispatcher.leave(job, dropped=job.cancelled, by_client=job.cancelled)
+        if not job.cancelled:
+            self.finish_s[job.payload] = self._clock.time_s
+            self._answered(job.payload)
+
+    def _begins(self, device: int, run: Run) -> None:
+        """The front end knows that it runs: it looks at it at boundaries, and before its end."""
+        now_s, ahead_s = self._clock.time_s, self.dispatcher.options.ahead_s
+        left_s = self.dispatcher.lanes[device].end_s(now_s) - now_s
+        if run.job.cancelled:
+            self.stop(device)
+        if ahead_s > 0.0 and left_s > ahead_s:
+            self._after(
+                left_s - ahead_s, lambda: self.dispatcher.decide() if self._works(device, run) else None
+            )
+        self._after(LEAST_WAIT_S, lambda: self._look(device, run))
+
+    def _look(self, device: int, run: Run) -> None:
+        """Between two boundaries."""
+        if self._works(device, run):
+            next_s = self.dispatcher.look_at(device)
+            if next_s is not None:
+                wait_s = max(next_s - self._clock.time_s + AFTER_S, LEAST_WAIT_S)
+                self._after(wait_s, lambda: self._look(device, run))
+
+    def _works(self, device: int, run: Run) -> bool:
+        return bool(self._told[device]) and self._told[device][0] is run
 
     def _watch(self) -> None:
         """Look again and again while somebody waits."""
         if not self._watched:
             self._watched = True
-            self._after(WATCH_S, self._watch_once)
+            self._after(max(WATCH_S, SLOWER * (self._clock.time_s - self._active_s)), self._watch_once)
 
     def _watch_once(self) -> None:
         self._watched = False
-        self._dispatcher.look_again()
-        if self._dispatcher.waiting.jobs():
+        self.dispatcher.look_again()
+        if self.dispatcher.waiting.jobs():
             self._watch()
 
     # --- time ----------------------------------------------------------------------------------------
-
-    def _told(self, device: int, job: Job, first: int, last: int) -> Run:
-        run = Run(job, first, last)
-        self._queues[device].append(run)
-        return run
-
-    def _runs(self, device: int, run: Run) -> bool:
-        return bool(self._queues[device]) and self._queues[device][0] is run
 
     def _after(self, wait_s: float, event: Event) -> None:
         self._at(self._clock.time_s + wait_s, event)
@@ -274,35 +297,3 @@ class Replay:
     def _at(self, time_s: float, event: Event) -> None:
         self._count += 1
         heapq.heappush(self._events, (time_s, self._count, event))
-
-
-def _loaded(costs: CostBook, server: TwinServer, model: int) -> Network:
-    """A network for each size that requests had: its times are known from the start."""
-    blocks_s, name = server.blocks[model], server.network[model]
-    network = costs.add(f"{name} {model}", len(blocks_s), whole=name in server.whole)
-    for device in range(blocks_s.shape[1]):
-        if np.isfinite(blocks_s[:, device]).all():
-            costs.measured(network, device, blocks_s[:, device].tolist())
-    return network
-
-
-def _measured(overheads: Overheads, turn: Draw, move: Draw) -> None:
-    """What a device loses is known from the start."""
-    for mean, draw in ((overheads.turn, turn), (overheads.move, move)):
-        for value_s in draw if isinstance(draw, tuple) else [draw] * (draw > 0.0):
-            mean.learn(value_s)
-
-
-def _seen_before(calm: Calm, twin: Twin) -> None:
-    """Requests like these came before, too, and not in peace: none of the first runs goes without boundaries."""
-    calm.disturbed(0.0)
-    assert twin.server is not None
-    own_s = np.array([blocks_s.min(axis=1).sum() for blocks_s in twin.server.blocks])[twin.model]
-    due_s = twin.requests.relative_deadline_s + twin.reach_s
-    for most in (int(due_s.argmin()), int((due_s - own_s).argmin())):
-        calm.arrived(float(due_s[most]), float(own_s[most]), 0.0)
-
-
-def _clients(twin: Twin) -> Following:
-    sent_s = twin.requests.arrival_s - twin.reach_s
-    return following(twin.requests.pair, sent_s, sent_s + twin.gone_s)

@@ -17,19 +17,15 @@ from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
 from eunomia.inference.by_type import Draw
 from eunomia.inference.options import EngineOptions, Estimator, Late
-from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Problem, build_problem
-from eunomia.inference.simulate import simulate_problem
-from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.serving.replay import Replay
 from eunomia.study.serving.twin_costs import Damaged, Row, TwinCosts, is_time, twin_costs
-from eunomia.study.serving.twin_noise import twin_noise
-from eunomia.study.serving.twin_server import WHOLE, TwinServer, twin_server
+from eunomia.study.serving.twin_noise import MOST_FACTOR, twin_noise
+from eunomia.study.serving.twin_server import DISPATCHED, TwinServer, twin_server
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
 FORMAT, SIZED = (3, 4, 5, 6, 7), (4, 5, 6, 7)  # that can be read; those whose requests have sizes
-ANSWERED = ("hit", "late")
+ANSWERED, GIVEN_UP = ("hit", "late"), ("expired", "cancelled")
 AGAIN = "record it again with: eunomia twin record URL"
 TOKEN = 300  # letters: names and numbers of a recording are shorter
 ANY_FORMAT = ("format", "policy", "networks", "requests")
@@ -59,7 +55,8 @@ class Twin:
     or before format 6 the standard deviation of their logarithm. ``reach_s`` (n,): from a request's acceptance
     until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,): from the
     end of its last block to its answer; ``gone_s`` (n,): from its arrival to its answer of whatever kind (nan = not
-    known). ``factor`` (n,): what its blocks took over their means on device ``worked_on`` (nan = not known).
+    known). ``given_up``, ``failed`` (n,): its client left before its answer; it had none for another reason, but
+    for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on`` (nan = not known).
     ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
     whose block times were not recorded, by network; they are in nothing else here.
     """
@@ -77,6 +74,8 @@ class Twin:
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
     gone_s: npt.NDArray[np.float64]
+    given_up: npt.NDArray[np.bool_]
+    failed: npt.NDArray[np.bool_]
     factor: npt.NDArray[np.float64]
     worked_on: npt.NDArray[np.int64]
     server: TwinServer | None = None
@@ -177,7 +176,9 @@ def _read(content: Data) -> Twin:
         np.maximum(deadline_s - reach_s, 1e-9),
         size=costs.size,
     )
-    worked_on = np.array([_device(r) for r in rows]) if content["format"] >= WHOLE else np.full(len(rows), -1)
+    worked_on = (
+        np.array([_device(r) for r in rows]) if content["format"] >= DISPATCHED else np.full(len(rows), -1)
+    )
     platform = TwinPlatform(costs.table.types, np.arange(len(costs.table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
     response_s = np.array([r[6] if r[5] in ANSWERED else math.nan for r in rows])
@@ -195,67 +196,13 @@ def _read(content: Data) -> Twin:
         reach_s,
         answer_s,
         np.array([r[6] if is_time(r[6]) else math.nan for r in rows]),
+        np.array([r[5] in GIVEN_UP for r in rows]),
+        np.array([r[5] not in (*ANSWERED, *GIVEN_UP, "hopeless") for r in rows]),
         _factors(rows, worked_on, costs, [place_of[r[2]] for r in rows]),
         worked_on,
         twin_server(content, costs.blocks, tuple(list(networks)[n] for n in costs.table.size_of)),
         dict(left_out),
     )
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Per pair: hit rate and 95th percentile of the response, in the order of the agreements; and over all."""
-
-    name: str
-    hit_rate: npt.NDArray[np.float64]
-    p95_s: npt.NDArray[np.float64]
-    overall: float
-
-
-def measured(twin: Twin) -> Prediction:
-    """What the server did."""
-    return _summary("measured", twin, twin.hit, twin.response_s)
-
-
-def predict(twin: Twin, policy: PolicyLike) -> Prediction:
-    """What the simulator says the server would do under a policy."""
-    return _summary(policy_name(policy), twin, *replayed(twin, policy))
-
-
-def replayed(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """The same request by request, in their order: whether in time, and the response (nan = none) [s].
-
-    By the server's own dispatcher where the recording says enough of it, else by the simulator's engine.
-    """
-    if twin.server is not None:
-        return Replay(twin, policy).play()
-    return simulated(twin, policy)
-
-
-def simulated(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """By the simulator's engine: fast, and blind to what the dispatcher does beside asking its policy."""
-    outcome: Outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
-    results = outcome.results
-    answered = results["outcome"] <= 1
-    reached_s = results["finish_s"] - results["arrival_s"] + twin.answer_s
-    hit = answered & (reached_s <= twin.requests.relative_deadline_s + 1e-9)
-    response_s = np.where(answered, reached_s + twin.reach_s, np.nan)
-    return hit, response_s
-
-
-def _summary(
-    name: str, twin: Twin, hit: npt.NDArray[np.bool_], response_s: npt.NDArray[np.float64]
-) -> Prediction:
-    pairs = range(len(twin.requests.agreements))
-    mine = [twin.requests.pair == n for n in pairs]
-    rate = np.array([hit[m].mean() if m.any() else math.nan for m in mine])
-    p95 = np.array([_p95(response_s[m]) for m in mine])
-    return Prediction(name, rate, p95, float(hit.mean()))
-
-
-def _p95(values: npt.NDArray[np.float64]) -> float:
-    answered = values[~np.isnan(values)]
-    return float(np.percentile(answered, 95.0)) if len(answered) else math.nan
 
 
 def _device(row: Row) -> int:
@@ -274,6 +221,9 @@ def _factors(
         blocks_s = costs.blocks[costs.size[n] if costs.size[n] >= 0 else network[n]]
         if 0 <= device < blocks_s.shape[1] and rows[n][5] in ANSWERED:
             factor[n] = rows[n][11] / blocks_s[:, device].sum()
+            if factor[n] > MOST_FACTOR:
+                took = f"{rows[n][11]:g} s, {factor[n]:.0g} times its blocks"
+                raise Damaged(f"a request of '{rows[n][1]:.50}' worked for {took}")
     return factor
 
 

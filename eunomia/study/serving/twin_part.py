@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from eunomia.core.errors import ConfigError
 from eunomia.study.serving.twin import Twin
 from eunomia.study.serving.twin_training import stretch
 
@@ -23,6 +24,8 @@ def part(twin: Twin, start: int, end: int) -> Twin:
         reach_s=twin.reach_s[rows],
         answer_s=twin.answer_s[rows],
         gone_s=twin.gone_s[rows],
+        given_up=twin.given_up[rows],
+        failed=twin.failed[rows],
         factor=twin.factor[rows],
         worked_on=twin.worked_on[rows],
     )
@@ -35,6 +38,10 @@ def latest(twin: Twin, last_s: float = np.inf) -> Twin:
     requests look better than they were.
     """
     count, arrival_s = len(twin.requests), twin.requests.arrival_s
+    if not last_s >= 0.0:
+        raise ConfigError(
+            f"the last {last_s:g} seconds of a recording cannot be taken; give a number from 0 on"
+        )
     start = int(np.searchsorted(arrival_s, arrival_s[-1] - last_s))
     if twin.server is not None:
         start = max(start, count - MOST)

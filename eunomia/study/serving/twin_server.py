@@ -6,14 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.dispatch.overheads import MOVED, STARTS
+from eunomia.serving.dispatch.overheads import ASKED, DELAYS, HEARD, MOVED
 from eunomia.study.serving.twin_costs import Damaged
 from eunomia.study.serving.twin_noise import MOST_FACTOR, MOST_S, number_lists
 
-WHOLE = 7  # formats from this one on say enough to run the dispatcher itself
+DISPATCHED = 7  # formats from this one on say enough to run the dispatcher itself
 LONGEST_S = 1e6  # of an option
 
 Draws = Sequence[float]  # numbers of equal chance
@@ -23,31 +25,36 @@ Draws = Sequence[float]  # numbers of equal chance
 class TwinServer:
     """``blocks``: by model of the twin's table, seconds of each block on each device; inf = it does not run there.
 
-    ``network``: the name of each model's network; ``whole``: of those that can run in one piece. ``starts``: by what a
-    run found and device (serving/dispatch/overheads.py), what was lost before it. ``runs``: by network and device, what
-    runs took over the means of their blocks.
+    ``network``: the name of each model's network; ``whole``: of those that can run in one piece. ``delays``: by kind
+    and device (serving/dispatch/overheads.py), what is lost before and behind runs. ``runs``: by network and device,
+    what runs took over the means of their blocks.
     """
 
     options: DispatchOptions
     blocks: tuple[Floats, ...]
     network: tuple[str, ...]
     whole: frozenset[str]
-    starts: Mapping[str, Sequence[Draws]]
+    delays: Mapping[str, Sequence[Draws]]
     runs: Mapping[str, Sequence[Draws]]
 
 
 def twin_server(content: Data, blocks: tuple[Floats, ...], network: tuple[str, ...]) -> TwinServer | None:
     """None where the format is older. Raises Damaged, KeyError."""
-    if content["format"] < WHOLE:
+    if content["format"] < DISPATCHED:
         return None
     names, devices = set(content["networks"]), len(content["devices"])
-    starts = {
-        kind: number_lists(f"starts, {kind}", content["starts"][kind], devices, MOST_S) for kind in STARTS
+    for name, times in zip(network, blocks, strict=True):
+        if not np.isfinite(times).all(axis=0).any():
+            raise Damaged(f"no device runs all blocks of network '{name:.50}'")
+    delays = {
+        kind: number_lists(f"delays, {kind}", content["delays"][kind], devices, MOST_S) for kind in DELAYS
     }
     runs = {
-        name: number_lists(f"runs of '{name:.50}'", content["runs"].get(name) or [[]] * devices, devices, MOST_FACTOR)
+        name: number_lists(
+            f"runs of '{name:.50}'", content["runs"].get(name) or [[]] * devices, devices, MOST_FACTOR
+        )
         for name in names
-    }  # fmt: skip
+    }
     if not isinstance(content["whole"], list) or not set(content["whole"]) <= names:
         raise Damaged(f"whole is {content['whole']!r:.80}; it names networks of the recording")
     options = {name: _seconds(name, value) for name, value in content["options"].items()}
@@ -62,17 +69,20 @@ def twin_server(content: Data, blocks: tuple[Floats, ...], network: tuple[str, .
         blocks,
         network,
         frozenset(content["whole"]),
-        {kind: _filled(lists, starts[MOVED] if kind == MOVED else starts["asked"]) for kind, lists in starts.items()},
+        _filled(delays),
         runs,
-    )  # fmt: skip
-
-
-def _filled(lists: Sequence[Draws], instead: Sequence[Draws]) -> Sequence[Draws]:
-    """A device that has measured nothing is like all others together; where none has, ``instead``, or nothing."""
-    everybody = (
-        [number for each in lists for number in each] or [n for each in instead for n in each] or [0.0]
     )
-    return [each or everybody for each in lists]
+
+
+def _filled(delays: Mapping[str, Sequence[Draws]]) -> dict[str, Sequence[Draws]]:
+    """A device that has measured nothing of a kind is like all others together.
+
+    Where none has, a start is like one of a device that got its order late, and a change of device costs twice that.
+    """
+    of_all = {kind: [number for each in lists for number in each] for kind, lists in delays.items()}
+    asked = of_all[ASKED] or [0.0]
+    instead = dict.fromkeys(DELAYS, asked) | {MOVED: [2.0 * number for number in asked], HEARD: [0.0]}
+    return {kind: [each or of_all[kind] or instead[kind] for each in lists] for kind, lists in delays.items()}
 
 
 def _seconds(name: str, value: object) -> float:

@@ -54,7 +54,10 @@ def predict(
     ] = float("inf"),
     as_json: opt.Json = False,
 ) -> None:
-    """What each policy would have done with the recorded traffic, beside what the server did."""
+    """What each policy would have done with the recorded traffic, beside what the server did.
+
+    The server's own dispatcher replays the recording, its last 10,000 requests at most.
+    """
     import numpy as np
 
     from eunomia.study.serving.twin import read_twin
@@ -67,9 +70,10 @@ def predict(
     names = [f"{a.tenant}, {a.model}" for a in twin.requests.agreements]
     asked = policy or [twin.policy]
     if not as_json and stderr().is_terminal:
-        stderr().print(f"simulating {counted(len(asked), 'policy', 'policies')}; each is compiled once")
+        stderr().print(f"replaying under {counted(len(asked), 'policy', 'policies')}; each is compiled once")
     if len(twin.requests) < len(whole.requests):
         note(f"the last {len(twin.requests)} of {len(whole.requests)} requests are replayed")
+    note_waiting(twin)
     rows = [measured(twin), *(simulate(twin, name) for name in asked)]
     told = rows[1 + asked.index(twin.policy)] if twin.policy in asked else _served(twin)
     note_left_out(twin)
@@ -137,6 +141,16 @@ def note_left_out(twin: Twin) -> None:
     if twin.left_out:
         lost = ", ".join(f"'{name:.100}' ({count})" for name, count in twin.left_out.items())
         note(f"requests left out, for the recording holds no block times of their networks: {lost}")
+
+
+def note_waiting(twin: Twin) -> None:
+    """Say whose clients were found to wait for their answers, as that decides when their requests come."""
+    from eunomia.study.serving.twin_clients import clients_of
+
+    pairs = twin.requests.agreements
+    if twin.server is not None and (found := clients_of(twin).waiting(twin.requests.pair)):
+        names = "; ".join(f"{pairs[n].tenant:.50}, {pairs[n].model:.50}" for n in found)
+        note(f"clients that wait for an answer before they send again, here as well: {names}")
 
 
 def off_by(server: Prediction, told: Prediction, names: Sequence[str], counts: Sequence[int]) -> str:

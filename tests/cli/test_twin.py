@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from eunomia.cli.main import app
 from eunomia.cli.twin import _ms, off_by
 from eunomia.study.serving.twin_predict import Prediction
+from tests.serving.test_replay import waiting_clients
 
 RESPONSE_S = 0.2  # of a network whose two blocks take so long, with nobody else there
 
@@ -85,6 +86,19 @@ def test_a_few_requests_call_nothing_off(tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_times_have_no_exponents(time_s: float, says: str) -> None:
     assert _ms(time_s) == says
+
+
+def test_the_last_seconds_alone_and_clients_that_wait_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "seventh.json"
+    path.write_text(json.dumps(waiting_clients(0.5)))
+    whole = CliRunner().invoke(app, ["twin", "predict", str(path)])
+    assert whole.exit_code == 0 and "before they send again, here as well: of-m, m" in whole.stderr
+    assert "over 40 recorded requests" in whole.stdout
+    part = CliRunner().invoke(app, ["twin", "predict", str(path), "--last", "12"])
+    assert part.exit_code == 0 and "the last 24 of 40 requests are replayed" in part.stderr
+    for wrong in ("nan", "-1"):
+        done = CliRunner().invoke(app, ["twin", "predict", str(path), "--last", wrong])
+        assert done.exit_code != 0 and "Traceback" not in done.output
 
 
 def test_requests_of_unknown_networks_are_counted(tmp_path: Path) -> None:

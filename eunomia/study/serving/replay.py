@@ -101,7 +101,7 @@ class Replay:
     @property
     def waiting(self) -> list[int]:
         """Pairs of the twin whose clients wait for their answers."""
-        return np.unique(self._twin.requests.pair[self._clients.after >= 0]).tolist()
+        return self._clients.waiting(self._twin.requests.pair)
 
     @property
     def _stuck(self) -> bool:

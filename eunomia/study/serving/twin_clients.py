@@ -36,6 +36,10 @@ class Following(NamedTuple):
     after: Ints
     think_s: Floats
 
+    def waiting(self, pair: Ints) -> list[int]:
+        """Pairs of which some request follows an answer; ``pair`` (n,): of each request."""
+        return [int(number) for number in np.unique(pair[self.after >= 0])]
+
 
 def clients_of(twin: Twin) -> Following:
     """Of a recording."""

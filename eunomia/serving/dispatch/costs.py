@@ -230,6 +230,11 @@ class CostBook:
         to_the_end = self.rest_s(network, first_row)[0]
         return max(now - later for now, later in pairwise(to_the_end))
 
+    def expected_s(self, first_row: int, first: int, following: int, device: int) -> float:
+        """What these blocks of a class take in the mean; 0 where that is not known."""
+        mean_s = float(self.mean_s[first_row + first : first_row + following, device].sum())
+        return mean_s if mean_s < math.inf else 0.0
+
     @property
     def spread(self) -> npt.NDArray[np.float64]:
         """Of single block times around their means, by device."""

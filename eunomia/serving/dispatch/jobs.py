@@ -21,8 +21,8 @@ class Job:
     ``payload`` belongs to whoever submitted it. ``batch``: rows of its input; ``sizes``: elements of each input, per
     row; ``cost_row``: where the block times of its shape begin. ``together``: requests that run in the same batch with
     it, itself not included. ``split``: numbers of those that shared a batch which the runtime refused, and have not run
-    alone since. ``probe``: it runs although it seems hopeless, to see whether it is. ``work_s``: what its blocks took
-    on ``worked_on``, a device; ``SEVERAL`` where that says nothing of the request alone.
+    alone since. ``probe``: it runs although it seems hopeless, to see whether it is. ``work_s``: what its blocks took,
+    in the mean they take ``expected_s``; ``worked_on``: the device, ``SEVERAL`` where there were more, or a batch.
     """
 
     pair: int
@@ -47,6 +47,7 @@ class Job:
     heard_s: float = 0.0  # when that was heard
     attained_s: float = 0.0
     work_s: float = 0.0
+    expected_s: float = 0.0
     worked_on: int = NOWHERE
     reach_s: float = 0.0  # from its acceptance until the policy had seen it and devices had their orders
     unsized_s: float = 0.0  # from its arrival to its acceptance: so long nobody knew what its size takes

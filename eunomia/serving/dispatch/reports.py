@@ -50,12 +50,13 @@ def done(
     lane.busy_s += took_s
     if state.harvest is not None:
         state.harvest.ran(state.agreements[job.pair].tenant, took_s, state.clock.now_s())
-    preempted = next_block < lane.last
+    preempted, lane_first = next_block < lane.last, lane.first
     lane.clear()
     job.block, job.device = next_block, device
     job.attained_s += took_s
     if work_s is not None:
         job.work_s += work_s
+        job.expected_s += state.costs.expected_s(job.cost_row, lane_first, next_block, device) * job.rows
         job.worked_on = device if job.worked_on in (NOWHERE, device) else SEVERAL
         for member in (job, *job.together) if job.together else ():
             member.worked_on = SEVERAL

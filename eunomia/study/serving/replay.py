@@ -71,6 +71,7 @@ class Replay:
         self._next = {int(j): k for k, j in enumerate(self._clients.after) if j >= 0}
         self._told: list[deque[Run]] = [deque() for _ in twin.table.types]  # as the front end sees it
         self._busy: list[Run | None] = [None for _ in twin.table.types]  # as devices do
+        self._hears_s = [0.0 for _ in twin.table.types]
         self._events: list[tuple[float, int, Event]] = []
         self._count = self._wakes = self._coming = 0
         self._active_s, self._watched = 0.0, False
@@ -215,12 +216,15 @@ class Replay:
     def _end(self, device: int, run: Run) -> None:
         """A run is through or has stopped; the device goes on with what it knows, and the front end will hear of it."""
         run.over, self._busy[device] = True, None
-        follows = next((one for one in list(self._told[device])[1:] if not one.revoked), None)
+        follows = next((one for one in self._told[device] if not one.revoked and not one.ends_s), None)
         if follows is not None:
             self._start(device, follows, AHEAD)
         number, block = run.job.payload, run.next_block
         heard_s = self._times.heard_s(device, number, block, last=block == run.job.network.blocks)
-        self._after(heard_s, lambda: self._heard(device, run))
+        self._hears_s[device] = max(
+            self._hears_s[device], self._clock.time_s + heard_s
+        )  # messages keep their order
+        self._at(self._hears_s[device], lambda: self._heard(device, run))
 
     def _heard(self, device: int, run: Run) -> None:
         """The front end decides anew."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 from eunomia.inference.reference.noise import uniform
+from eunomia.serving.dispatch.jobs import SEVERAL
 from eunomia.serving.dispatch.overheads import DELAYS, HEARD
 from eunomia.study.serving.twin import Twin
 
@@ -40,9 +41,9 @@ class Times:
         return [time_s * factor for time_s in times_s]
 
     def _factor(self, device: int, number: int, network: str) -> float:
-        """Of its blocks over their means: its own where it alone ran there, else that of a run there."""
+        """Of its blocks over their means: its own where it ran there, or on several, else that of a run there."""
         place, own = self._own[number]
-        if place == device and own > 0.0:
+        if place in (device, SEVERAL) and own > 0.0:
             return own
         factors = self._server.runs[network][device]
         return self._drawn(factors, number, device, len(DELAYS)) if factors else 1.0

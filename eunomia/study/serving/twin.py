@@ -18,6 +18,7 @@ from eunomia.hardware.table import CostTable
 from eunomia.inference.by_type import Draw
 from eunomia.inference.options import EngineOptions, Estimator, Late
 from eunomia.inference.problem import Problem, build_problem
+from eunomia.serving.dispatch.jobs import NOWHERE, SEVERAL
 from eunomia.study.serving.twin_costs import Damaged, Row, TwinCosts, is_time, twin_costs
 from eunomia.study.serving.twin_noise import MOST_FACTOR, twin_noise
 from eunomia.study.serving.twin_server import DISPATCHED, TwinServer, twin_server
@@ -56,7 +57,7 @@ class Twin:
     until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,): from the
     end of its last block to its answer; ``gone_s`` (n,): from its arrival to its answer of whatever kind (nan = not
     known). ``given_up``, ``failed`` (n,): its client left before its answer; it had none for another reason, but
-    for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on`` (nan = not known).
+    for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on``, or on several.
     ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
     whose block times were not recorded, by network; they are in nothing else here.
     """
@@ -177,7 +178,9 @@ def _read(content: Data) -> Twin:
         size=costs.size,
     )
     worked_on = (
-        np.array([_device(r) for r in rows]) if content["format"] >= DISPATCHED else np.full(len(rows), -1)
+        np.array([_device(r) for r in rows])
+        if content["format"] >= DISPATCHED
+        else np.full(len(rows), NOWHERE)
     )
     platform = TwinPlatform(costs.table.types, np.arange(len(costs.table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
@@ -206,10 +209,10 @@ def _read(content: Data) -> Twin:
 
 
 def _device(row: Row) -> int:
-    """Where the blocks of a request were run; -1 = on none, or on several."""
-    if not is_time(row[11]) or type(row[12]) is not int:
-        raise Damaged(f"a request of '{row[1]:.50}' worked for {row[11]!r:.50} s on device {row[12]!r:.50}")
-    return row[12] if row[11] > 0.0 else -1
+    """Where the blocks of a request were run; -1 = on none, -2 = on several."""
+    if not is_time(row[11]) or not is_time(row[12]) or type(row[13]) is not int:
+        raise Damaged(f"a request of '{row[1]:.50}' worked for {row[11]!r:.50} s on device {row[13]!r:.50}")
+    return row[13] if row[11] > 0.0 else NOWHERE
 
 
 def _factors(
@@ -219,8 +222,15 @@ def _factors(
     factor = np.full(len(rows), math.nan)
     for n, device in enumerate(worked_on.tolist()):
         blocks_s = costs.blocks[costs.size[n] if costs.size[n] >= 0 else network[n]]
-        if 0 <= device < blocks_s.shape[1] and rows[n][5] in ANSWERED:
-            factor[n] = rows[n][11] / blocks_s[:, device].sum()
+        expected_s = (
+            blocks_s[:, device].sum()
+            if 0 <= device < blocks_s.shape[1]
+            else rows[n][12]
+            if device == SEVERAL
+            else 0.0
+        )
+        if expected_s > 0.0 and rows[n][5] in ANSWERED:
+            factor[n] = rows[n][11] / expected_s
             if factor[n] > MOST_FACTOR:
                 took = f"{rows[n][11]:g} s, {factor[n]:.0g} times its blocks"
                 raise Damaged(f"a request of '{rows[n][1]:.50}' worked for {took}")

@@ -3,14 +3,15 @@
 A client that sends its next request when it has its answer slows down with its server. If its requests came at their
 recorded times instead, a replay that is a little slower than the server would pile them up without end.
 
-A request that comes by itself comes anywhere between two answers. One that follows an answer comes soon after it:
-within ``SOON`` of the time to the next. Where most of a pair's requests do (``MOST``; or of a tenant's, who may take
-turns with networks), those follow the latest answer that none follows yet. But a camera that the server just keeps up
-with sends a fixed time after its last picture, not after answers. Which of both it is, the slope of intervals over
-answers tells: 0 or 1. Where answers vary too little to tell (``SURE``), clients that think for less than ``IDLE`` of
-the time are taken to wait.
+Two signs make a pair's requests suspect (or a tenant's, who may take turns with networks). A request that comes by
+itself comes anywhere between two answers; here most (``MOST``) come within ``SOON`` of the time to the next. Or nearly
+all (``EVEN``) find the same number under way, or one less, and come sooner after an answer than that took. Each of them
+then follows the latest answer before it that none follows yet. A camera shows both signs, too: it sends a fixed time
+after its last picture. Which of both it is, the slope of intervals over answers tells: 0 or 1. Where answers vary too
+little to tell (``SURE``), clients that think for less than ``IDLE`` of their answers are taken to wait.
 
-Does badly for clients that think for longer than a quarter of an answer: they count as sending by themselves.
+Does badly for clients that think for longer than their answers take: they count as sending by themselves. So it does
+for a camera that keeps its device busy by answers that all take the same time: it counts as waiting.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ import numpy.typing as npt
 from eunomia.core.arrays import Floats
 from eunomia.study.serving.twin import Twin
 
-FEWEST = 20  # requests of a pair or a tenant
+FEWEST, FEWEST_SOON = 8, 20  # requests of a pair or a tenant
 SOON, MOST = 0.2, 0.6  # the first is what chance gives
-SURE, IDLE = 0.25, 0.1  # standard error of a slope that tells
+SELDOM, EVEN = 0.05, 0.8
+SURE, IDLE = 0.5, 0.3  # standard error of a slope that tells
 
 Ints = npt.NDArray[np.int64]
 
@@ -69,20 +71,40 @@ def following(pair: Ints, tenant: Ints, sent_s: Floats, answered_s: Floats) -> F
 def _following(sent_s: Floats, answered_s: Floats) -> Following:
     """The same of those that may follow each other."""
     nobody = Following(np.full(len(sent_s), -1), np.zeros(len(sent_s)))
-    answers_s = np.sort(answered_s[np.isfinite(answered_s)])
-    if len(sent_s) < FEWEST or not len(answers_s):
+    if len(sent_s) < FEWEST or not np.isfinite(answered_s).any():
         return nobody
+    soon, most_s = _soon(sent_s, answered_s)
+    enough = MOST * soon.sum()
+    if not soon.any() and (top := _even(sent_s, answered_s)):
+        soon, most_s = np.ones(len(sent_s), np.bool_), float(np.nanmedian(answered_s - sent_s))
+        enough = EVEN * (len(sent_s) - top)
+    found = _matched(sent_s, answered_s, soon, most_s)
+    follows = found.after >= 0
+    waits = follows.sum() >= enough and _wait(
+        found.think_s[follows], (answered_s - sent_s)[found.after[follows]]
+    )
+    return found if waits else nobody
+
+
+def _soon(sent_s: Floats, answered_s: Floats) -> tuple[npt.NDArray[np.bool_], float]:
+    """Those that come soon after an answer, and how long after at most; none where that may be chance."""
+    answers_s = np.sort(answered_s[np.isfinite(answered_s)])
     before = np.searchsorted(answers_s, sent_s, side="right") - 1
     between = (before >= 0) & (before + 1 < len(answers_s))
     since_s = sent_s - answers_s[np.maximum(before, 0)]
     gap_s = np.diff(answers_s, append=np.inf)[np.maximum(before, 0)]
     soon = between & (since_s <= SOON * gap_s)
-    if soon.sum() < MOST * between.sum() or between.sum() < FEWEST // 2:
-        return nobody
-    found = _matched(sent_s, answered_s, soon, float(since_s[soon].max()))
-    follows = found.after >= 0
-    waits = _wait(found.think_s[follows], (answered_s - sent_s)[found.after[follows]])
-    return found if waits else nobody
+    if soon.sum() < MOST * between.sum() or between.sum() < FEWEST_SOON - 2:
+        soon[:] = False
+    return soon, float(since_s[soon].max(initial=0.0))
+
+
+def _even(sent_s: Floats, answered_s: Floats) -> int:
+    """The number under way when nearly all have come, or one less; 0 = no such. What few find does not count."""
+    ended = np.searchsorted(np.sort(answered_s[np.isfinite(answered_s)]), np.sort(sent_s), side="right")
+    count = np.bincount(np.maximum(np.arange(1, len(sent_s) + 1) - ended, 0))
+    top = int(np.flatnonzero(count >= SELDOM * len(sent_s))[-1:].sum())
+    return top if count[max(top - 1, 0) : top + 1].sum() >= EVEN * len(sent_s) else 0
 
 
 def _matched(sent_s: Floats, answered_s: Floats, soon: npt.NDArray[np.bool_], most_s: float) -> Following:

@@ -11,6 +11,7 @@ import pytest
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.overheads import DELAYS
+from eunomia.study.serving.promotion import replay as judged
 from eunomia.study.serving.replay import Replay
 from eunomia.study.serving.twin import twin_of
 from eunomia.study.serving.twin_predict import measured, predict, replayed, simulated
@@ -186,6 +187,22 @@ def test_clients_that_wait_for_answers_are_not_piled_up_before_a_slower_server()
         [float(rng.uniform(0.0, 20.0)), *r[1:]] for r in content["requests"]
     ]  # as many, sent by themselves
     assert max(responses(content | {"requests": alone})) > 15.0
+
+
+@pytest.mark.parametrize(("asked_per_s", "kept"), [(1.9, True), (2.5, False)])
+def test_a_slow_policy_does_not_keep_throughput_because_fewer_requests_came(
+    asked_per_s: float, kept: bool
+) -> None:
+    """Three clients that wait have two answers a second; they send no more than that."""
+    content = waiting_clients(0.5)
+    content["pairs"][0]["slo"] = {
+        "target": asked_per_s,
+        "kind": "throughput",
+        "percentile": 95.0,
+        "window_s": 5.0,
+        "window_requests": 10,
+    }
+    assert (judged(twin_of(content), "fcfs").gap[0] <= 0.0) == kept
 
 
 def test_a_policy_that_never_starts_anything_answers_nobody_and_ends() -> None:

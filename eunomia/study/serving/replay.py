@@ -6,8 +6,8 @@ recorded, its way to the dispatcher and to its client as well; the rest is drawn
 (replay_times.py). So under the policy that served, it is queueing and decisions alone that are foretold.
 
 Clients that waited for answers wait for those of the replay (twin_clients.py); those that left, leave after as long.
-Batches are not formed, and devices are never away. Does badly where the front end itself was busy: another policy would
-find it busy at other times, and deciding takes no time here.
+Batches are not formed, devices are never away, requests claim no priority, and the fallback is ``edf+f``. Does badly
+where the front end itself was busy: another policy would find it busy at other times, and deciding takes no time here.
 """
 
 from __future__ import annotations

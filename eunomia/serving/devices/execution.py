@@ -20,6 +20,7 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.neighbours import NOTHING, Ran, what_of
+from eunomia.serving.dispatch.overheads import LOOK
 from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ServingError, TooLong
 
 AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
@@ -91,8 +92,8 @@ class Execution:
         """Ask the policy again in so many seconds: it waits for something, such as a batch. The last counts."""
         if self._waking is not None:
             self._waking.cancel()
-        wait_s = max(in_s, LEAST_WAIT_S)
-        self._waking = asyncio.get_running_loop().call_later(wait_s, self.dispatcher.look_again)
+        loop, again = asyncio.get_running_loop(), self.dispatcher.look_again
+        self._waking = loop.call_later(max(in_s, LEAST_WAIT_S), again)
 
     def dropped(self, job: Job, why: str) -> None:
         """The dispatcher gives a waiting job up."""
@@ -139,9 +140,9 @@ class Execution:
         """Between two boundaries: ask the policy about the next one, if it may think otherwise by then."""
         if self._at_work(device, ticket):
             began_s = self._clock.now_s()
-            next_s = self.dispatcher.look_at(device)
+            next_s, now_s = self.dispatcher.look_at(device), self._clock.now_s()
             if next_s is not None:
-                now_s = self._clock.now_s()
+                self.dispatcher.overheads[device].delays[LOOK].put(now_s - began_s)
                 wait_s = max(next_s - now_s + AFTER_S, LEAST_WAIT_S, LOOK_SHARE * (now_s - began_s))
                 asyncio.get_running_loop().call_later(wait_s, self._look, device, ticket)
 
@@ -151,8 +152,7 @@ class Execution:
             self.dispatcher.decide()
 
     def _at_work(self, device: int, ticket: int) -> bool:
-        queue = self.queues[device]
-        return bool(queue) and queue[0].ticket == ticket
+        return bool(queue := self.queues[device]) and queue[0].ticket == ticket
 
     def send(self, device: int, run: Run) -> None:
         """Tell a device."""

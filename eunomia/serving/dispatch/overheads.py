@@ -17,8 +17,9 @@ FEW, FEW_MOVES = (
 KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand for them
 # What a run begins with: a device that was idle before its request came; one that has ended a run, and gets its next
 # order only then, or has it already; one that has run this very request last; or tensors on another device.
-# And what it ends with: the front end hears of it.
-DELAYS = FIRST, ASKED, AHEAD, AGAIN, MOVED, HEARD = "first", "asked", "ahead", "again", "moved", "heard"
+# What it ends with: the front end hears of it. And a look at it between two boundaries.
+DELAYS = ("first", "asked", "ahead", "again", "moved", "heard", "look")
+FIRST, ASKED, AHEAD, AGAIN, MOVED, HEARD, LOOK = DELAYS
 KEPT_DELAYS = 512
 HOLD_S = 0.002  # an order that comes so long after it could have come was not meant to come before
 

@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from eunomia.core.arrays import Floats, Records
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
-from eunomia.serving.devices.execution import AFTER_S, LEAST_WAIT_S
+from eunomia.serving.devices.execution import AFTER_S, LEAST_WAIT_S, LOOK_SHARE
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, MOVED
+from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LOOK, MOVED
 from eunomia.study.inference.policy import PolicyLike
 from eunomia.study.serving.replay_start import dispatcher_of
 from eunomia.study.serving.replay_times import Times
@@ -273,10 +273,12 @@ class Replay:
     def _look(self, device: int, run: Run) -> None:
         """Between two boundaries."""
         if self._works(device, run):
-            next_s = self.dispatcher.look_at(device)
+            next_s, now_s = self.dispatcher.look_at(device), self._clock.time_s
             if next_s is not None:
-                wait_s = max(next_s - self._clock.time_s + AFTER_S, LEAST_WAIT_S)
-                self._after(wait_s, lambda: self._look(device, run))
+                boundary = self.dispatcher.lanes[device].boundary(now_s, cut=True)
+                took_s = self._times.delay_s(LOOK, device, run.job.payload, boundary)
+                wait_s = max(next_s - now_s - took_s + AFTER_S, LEAST_WAIT_S, LOOK_SHARE * took_s)
+                self._after(took_s + wait_s, lambda: self._look(device, run))
 
     def _works(self, device: int, run: Run) -> bool:
         return bool(self._told[device]) and self._told[device][0] is run

@@ -22,8 +22,9 @@ class Times:
     def __init__(self, twin: Twin, seed: int) -> None:
         assert twin.server is not None, "an older recording"
         self._twin, self._server, self._seed = twin, twin.server, seed
-        self._model = twin.model.tolist()
-        self._own = list(zip(twin.worked_on.tolist(), twin.factor.tolist(), strict=True))
+        self._model: list[int] = twin.model.tolist()
+        places, factors = twin.worked_on.tolist(), twin.factor.tolist()
+        self._own: list[tuple[int, float]] = list(zip(places, factors, strict=True))
 
     def delay_s(self, kind: str, device: int, number: int, block: int) -> float:
         """What is lost before this block of a request, or behind it."""

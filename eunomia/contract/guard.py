@@ -1,8 +1,8 @@
 """A policy that may fail, behind one that does not: whatever it does, a legal answer comes out.
 
-The fallback answers in its place when it raises, or when its answer is illegal. Illegal are answers that are
-no list of Assign, or name something twice. So are sub-jobs that are not ready, and accelerators that are
-busy, unknown or unable to run the layer. After ``patience`` slow answers in a row the fallback answers for
+The fallback answers in its place when it raises, when its answer is illegal, or when it holds too long. Illegal are
+answers that are no list of Assign, or name something twice. So are sub-jobs that are not ready, and accelerators that
+are busy, unknown or unable to run the layer. After ``patience`` slow answers in a row the fallback answers for
 ``rest_s``. So it does after fewer where more than a twentieth of the time goes beyond the limit. A policy that never
 returns cannot be stopped from within its own thread: that needs a process of its own, which this guard is not.
 """
@@ -38,10 +38,10 @@ OVER, FEW = (
 
 
 class Guarded:
-    """Ask ``policy``; use ``fallback`` when it raises, is illegal or was too slow ``patience`` times running.
+    """Ask ``policy``; use ``fallback`` when it raises, is illegal, holds or was too slow ``patience`` times running.
 
     A slow answer is used, since its time is spent. Not so with ``strict``, which is for simulations: there an answer
-    after ``limit_s`` comes too late, and holding while nothing runs is illegal, as nothing would wake the platform.
+    after ``limit_s`` comes too late, and none may hold while nothing runs, as nothing would wake the platform.
     Elsewhere one that asks for no time to be woken may hold so for ``rest_s``; from then on the fallback decides.
     ``counts`` says how often each happened. ``clock`` gives seconds. Raises ConfigError for bad limits.
     """
@@ -68,7 +68,7 @@ class Guarded:
         self._fresh = False
         self.counts: Counter[str] = (
             Counter()
-        )  # raised, illegal, slow (rests begun), resting (answers meanwhile)
+        )  # raised, illegal, held (nobody started), slow (rests begun), resting (answers meanwhile)
         self._begin()
 
     @property
@@ -150,10 +150,11 @@ class Guarded:
             self._complain("raised", "the policy raised; the fallback serves")
             return asked(self.fallback, view)
         fault = illegal(view, answer)
-        if not fault and self._holds(view, answer, began):
-            fault = "it holds while nothing runs"
         if fault:
             self._complain("illegal", f"the policy answered illegally ({fault}); the fallback serves")
+            return asked(self.fallback, view)
+        if self._holds(view, answer, began):
+            self._complain("held", "the policy starts nobody while nothing runs; the fallback serves")
             return asked(self.fallback, view)
         if self._watch(self._clock() - began) and self._strict:
             return asked(self.fallback, view)

@@ -105,7 +105,10 @@ class Telemetry:
             registry=registry,
         )
         self._guard = Gauge(
-            "eunomia_policy_fallbacks", "Answers not used, by reason", ["reason"], registry=registry
+            "eunomia_policy_fallbacks",
+            "Answers not used: raised, illegal, held (started nobody while nothing ran), resting; slow: rests begun",
+            ["reason"],
+            registry=registry,
         )
         self._replicas = Gauge(
             "eunomia_replicas", "Servers that share the promises, this one included", registry=registry

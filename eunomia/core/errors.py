@@ -55,7 +55,7 @@ class UnknownNameError(ConfigError):
         hint = f"did you mean {one_of(near)}? " if near else ""
         listed = f"`{LISTS[kind]}` lists them all" if many else f"choose one of: {', '.join(known)}"
         super().__init__(f"unknown {kind} '{name}'{where}; {hint}{listed}")
-        self.kind, self.name, self.choices = kind, name, known
+        self.kind, self.name, self.choices, self.near = kind, name, known, near
 
 
 def one_of(names: Sequence[str]) -> str:

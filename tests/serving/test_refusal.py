@@ -10,6 +10,7 @@ from onnx import parser
 from eunomia.core.errors import ConfigError, ModelError, UnknownNameError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.blocks import optimise
+from eunomia.study.inference.policy import resolve_policy
 
 RELU = parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
@@ -73,5 +74,12 @@ def test_of_many_names_the_nearest_are_given_and_where_the_list_is() -> None:
     assert str(UnknownNameError("policy", "fcsf", ["fcfs", "edf"])) == (
         "unknown policy 'fcsf'; did you mean 'fcfs'? choose one of: edf, fcfs"
     )
+    for name in ("zzz", "mine:first", "lib/edf", "zzz(a=1)"):
+        with pytest.raises(
+            ConfigError, match="`eunomia policies` lists them all; a policy is .*, FILE.py:FUNCTION, a"
+        ):
+            resolve_policy(name)
+    with pytest.raises(ConfigError, match="lists them all$"):
+        resolve_policy("triag")
     unlisted = str(UnknownNameError("colour", "1", map(str, range(20))))
     assert unlisted.startswith("unknown colour '1'; did you mean '1'? choose one of: 0, 1, 10")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eunomia.core.errors import ConfigError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.policies import POLICIES, load_policy
 from eunomia.inference.policies import policy_name as canonical_name
 from eunomia.inference.policies.catalogue import own_policy
@@ -19,6 +19,8 @@ from eunomia.inference.policies.tuned import tuned_name
 PolicyLike = str | Callable[..., Any]
 CARD = ".json"
 RULES = ".toml"
+POLICY_KINDS, FILE_LIKE = ("policy", "policy with settings"), re.compile(r"[:/\\]|\.[a-z]")
+FORMS = "a policy is a registered name, FILE.py:FUNCTION, a checkpoint (FILE.json) or rules (FILE.toml)"
 
 
 def policy_name(policy: PolicyLike) -> str:
@@ -29,7 +31,7 @@ def policy_name(policy: PolicyLike) -> str:
 
 
 def resolve_policy(policy: PolicyLike) -> PolicyLike:
-    """The policy itself. Raises UnknownNameError for a name that nobody registered."""
+    """The policy itself. Raises UnknownNameError for a name that nobody registered; unlike any, it may be a file."""
     found: PolicyLike
     if not isinstance(policy, str):
         found = own_policy(policy)
@@ -45,7 +47,12 @@ def resolve_policy(policy: PolicyLike) -> PolicyLike:
 
         found = RulePolicy(load_rules(policy))
     else:
-        found = own_policy(policy)
+        try:
+            found = own_policy(policy)
+        except UnknownNameError as error:
+            if error.kind in POLICY_KINDS and (not error.near or FILE_LIKE.search(policy)):
+                error.args = (f"{error}; {FORMS}",)
+            raise
     return found
 
 

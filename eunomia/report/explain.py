@@ -15,6 +15,7 @@ from eunomia.report.needs import needs
 from eunomia.report.ranking import Rule
 from eunomia.report.reasons import rehearsed
 from eunomia.report.story import Explanation, LayerTime
+from eunomia.report.unexplained import NO_REASON
 from eunomia.report.waits import (
     Choice,
     Wait,
@@ -49,6 +50,8 @@ def explain(
         doubts.append("The manifest holds no graphs: layers are taken to be a chain.")
     row = history.row_of[number]
     told, total, checked, agreed = waits_of(history, rule, number, waits, choices)
+    if rule is None and not history.reasons and total:
+        doubts.append(NO_REASON)
     if rehearsal := rehearsed(records):
         doubts.insert(0, rehearsal)
     if history.reasons and total:

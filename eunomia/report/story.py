@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from textwrap import wrap
 
 from eunomia.core.data import Data
 from eunomia.report.units import counted, instant, percent, span
 from eunomia.report.waits import Wait
 
-_BAR = 28
+_BAR, _WIDE = 28, 110
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,22 @@ def _wait(wait: Wait) -> list[str]:
         mark = "" if c.recomputed or c.recorded else " [not recomputed]"
         taken = f"req-{c.request} layer {c.layer} of {c.tenant}"
         lines.append(f"  at {instant(c.time_s)} {c.accelerator} took {taken}:{mark}")
-        lines.append(f"     {c.why}")
+        lines += _lines(c.why, " " * 5)
     if wait.decisions > len(wait.choices):
         lines.append(f"  ({wait.decisions - len(wait.choices)} further decisions not shown)")
     return lines
+
+
+def _lines(text: str, indent: str = "") -> list[str]:
+    """One sentence in lines that fit, names whole."""
+    return wrap(
+        text,
+        _WIDE,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _article(words: str) -> str:
@@ -143,7 +156,7 @@ def _article(words: str) -> str:
 
 
 def _trust(e: Explanation) -> list[str]:
-    lines = list(e.doubts)
+    lines = [line for doubt in e.doubts for line in _lines(doubt)]
     if e.checked and e.agreed == e.checked:
         plural = "decision" if e.checked == 1 else "decisions"
         number = f"{e.checked}" if e.checked >= e.decisions else f"{e.checked} of {e.decisions}"

@@ -11,6 +11,7 @@ from eunomia.metrics.holding import held_each
 from eunomia.report.history import History
 from eunomia.report.ranking import Candidates, Rule
 from eunomia.report.reasons import because, why_held
+from eunomia.report.unexplained import beside
 from eunomia.report.units import instant, span
 
 MAX_RECOMPUTED = 5_000  # decisions; about two seconds
@@ -193,7 +194,7 @@ def _choice(
         reason, free_in_s = history.reasons.at(place), history.free_in_s[place].tolist()
         why = because(reason, int(history.subjobs.request[row]), history.accelerators, free_in_s)
     elif rule is None or candidates is None:
-        why = _recorded_keys(history, row, request, layer)
+        why = _without_a_reason(history, row, history.subjob(request, layer), place)
     else:
         why = _reason(history, rule, candidates, row, place)
     return Choice(
@@ -209,11 +210,12 @@ def _choice(
     )
 
 
-def _recorded_keys(history: History, row: int, request: int, layer: int) -> str:
-    mine, other = history.subjobs.key[row], history.subjobs.key[history.subjob(request, layer)]
-    if np.isnan(mine) or np.isnan(other):
-        return "the policy recorded no key for this choice"
-    return f"it was started with key {other:.6g}; this one, when its turn came, had {mine:.6g}"
+def _without_a_reason(history: History, row: int, chosen: int, place: int) -> str:
+    """Recorded keys where they differ, and what of both is known."""
+    mine, other = history.subjobs.key[row], history.subjobs.key[chosen]
+    keys = f"it was started with key {other:.6g}; this one, when its turn came, had {mine:.6g}; "
+    keys = keys if mine < other or mine > other else ""  # not where one of them has none
+    return keys + beside(history, row, chosen, place)
 
 
 def _reason(history: History, rule: Rule, candidates: Candidates, row: int, place: int) -> str:

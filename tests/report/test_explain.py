@@ -102,7 +102,31 @@ def test_what_cannot_be_recomputed_is_said(manifest: dict[str, object], reason: 
     records = hand_made()
     e = explain(RunRecords(records.tables, {**records.manifest, **manifest}), 1)
     assert e.checked == 0 and reason in " ".join(e.doubts)
-    assert e.waits[0].choices[0].why == "it was started with key 7; this one, when its turn came, had 9"
+    assert (
+        e.waits[0]
+        .choices[0]
+        .why.startswith(
+            "it was started with key 7; this one, when its turn came, had 9; chosen: deadline 7.000000 s"
+        )
+    )
+
+
+def test_of_a_function_what_is_known_is_told_and_no_reason_is_made_up() -> None:
+    """As it was, "it was started with key 0; this one, when its turn came, had 0"."""
+    records = hand_made()
+    del records.manifest["policy"]["order"]
+    subjobs = [{**row, "key": 0.0} for row in records["subjobs"].to_pylist()]
+    records.tables["subjobs"] = conform("subjobs", pa.Table.from_pylist(subjobs))
+    e = explain(records, 1)
+    assert e.waits[0].choices[0].why == (
+        "chosen: deadline 7.000000 s (3.00 s away), slack -1.00 s, remaining work 4.00 s; "
+        "this one: deadline 9.000000 s (5.00 s away), slack 1.00 s, remaining work 4.00 s; "
+        "of 2 that waited, 0 had an earlier deadline than the chosen, 0 less slack, 0 less remaining work"
+    )
+    assert (
+        "No reason is known for these decisions, as the policy recorded none (a function cannot)" in e.text()
+    )
+    assert max(map(len, e.text().splitlines())) <= 110
 
 
 @pytest.mark.parametrize(

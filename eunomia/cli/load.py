@@ -57,6 +57,10 @@ class LoadOptions:
 
 
 ENOUGH = 0.9  # of the answers: fewer in time are worth a remark
+MEASURED = (
+    "latency runs from the intended send time to the answer here; the server's own figures from a request that it has "
+    "read to an answer that is ready"
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -134,6 +138,8 @@ def _write(out: Path, result: Result) -> None:
 def _print(result: Result) -> None:
     from rich.table import Table
 
+    from eunomia.serving.load.result import lateness
+
     table = Table(box=None, pad_edge=False, header_style="")
     for name in ("tenant", "model", "sent", "answered", "hit rate", "p50 ms", "p95 ms", "p99 ms", "errors"):
         table.add_column(name, justify="left" if name in ("tenant", "model", "errors") else "right")
@@ -148,16 +154,20 @@ def _print(result: Result) -> None:
         f"offered {result['offered_per_s']:.1f}/s, goodput {result['goodput_per_s']:.1f}/s; "
         f"generator late by {lag['p99']:.1f} ms (p99), {lag['max']:.1f} ms (max)"
     )
+    say(MEASURED)
     if result["ended_early"]:
         note("ended early, by Ctrl-C: these are the requests that were sent until then")
-    if late := remark(result):
-        note(late)
+    for text in filter(None, (lateness(result), remark(result))):
+        note(text)
 
 
 def remark(result: Result) -> str:
-    """What a reader must know of answers that came late; empty if few did. Those that failed are in the table."""
+    """What a reader must know of answers that came late; empty if few did. Those that failed are in the table.
+
+    Neither do those count that were late because the generator was.
+    """
     total = result["total"]
-    if total["hits"] >= ENOUGH * total["answered"]:
+    if total["hits"] + result["generator_lag_ms"]["hits_lost"] >= ENOUGH * total["answered"]:
         return ""
     return (
         f"{total['hits'] / total['answered']:.0%} of the answers came in time: the load is more than server, network "

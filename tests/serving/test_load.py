@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eunomia.cli.load import remark
+from eunomia.cli.load import _print, remark
 from eunomia.cli.main import app
 from eunomia.config.traffic import traffic_from
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.page import render
 from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
-from eunomia.serving.load.result import percentiles_ms, summarise
+from eunomia.serving.load.result import lateness, percentiles_ms, summarise
 from eunomia.serving.load.run import Samples, send_all, shorten
 from eunomia.serving.server import Server
 from eunomia.study.serving.load import send_load
@@ -307,7 +307,40 @@ def test_an_address_with_a_key_and_a_deadline_that_is_sent(monkeypatch: pytest.M
 
 
 def test_a_remark_where_answers_came_late_and_none_for_what_failed() -> None:
-    fine: Any = {"total": {"sent": 10, "answered": 4, "hits": 4, "errors": {"[UNAVAILABLE] gone": 6}}}
-    late: Any = {"total": {"sent": 10, "answered": 10, "hits": 4, "errors": {}}}
-    assert remark(fine) == "" and remark(late).startswith("40% of the answers came in time")
-    assert remark({"total": {"sent": 3, "answered": 0, "hits": 0}}) == ""  # type: ignore[typeddict-item]
+    def of(sent: int, answered: int, hits: int, lost: int = 0) -> Any:
+        total = {"sent": sent, "answered": answered, "hits": hits, "errors": {}}
+        return {"total": total, "generator_lag_ms": {"hits_lost": lost}}
+
+    assert remark(of(10, 4, 4)) == "" and remark(of(3, 0, 0)) == ""
+    assert remark(of(10, 10, 4)).startswith("40% of the answers came in time")
+    assert remark(of(10, 10, 4, lost=5)) == "" and remark(of(10, 10, 4, lost=4)) != ""
+
+
+@pytest.mark.parametrize(("lag_s", "says"), [
+    (0.0, ""), (0.0009, ""), (0.004, "p50, p95 and p99"),
+    (0.02, "p50, p95, p99 and the hit rate (50 more would be hits)"),
+])  # fmt: skip
+def test_what_a_late_generator_adds_is_not_put_on_the_server(lag_s: float, says: str) -> None:
+    """As it was, "the load is more than server, network and this machine can do together"."""
+    schedule = Schedule(np.arange(100) * 0.01, np.zeros(100, np.int64))
+    served_s = np.where(np.arange(100) % 2, 0.03, 0.005)
+    samples = Samples(schedule, served_s + lag_s, np.full(100, lag_s), [""] * 100, 1.0)
+    result = summarise(samples, [LoadStream("a", "m", Poisson(1.0), 0.04)])
+    assert result["generator_lag_ms"]["hits_lost"] == (50 if lag_s == 0.02 else 0)
+    assert remark(result) == "", "the server answered each within its deadline"
+    words = lateness(result)
+    assert (words == "") == (says == "") and f"that is part of {says}" in (words or "that is part of ")
+    assert ("<p>The generator itself was late, by up to" in render(result, "a load")) == bool(says)
+
+
+def test_the_table_names_what_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    samples = Samples(
+        Schedule(np.arange(2) * 0.01, np.zeros(2, np.int64)), np.full(2, 0.1), np.full(2, 0.09), ["", ""], 1.0
+    )
+    _print(summarise(samples, [LoadStream("a", "m", Poisson(1.0), 0.05)]))
+    out = capsys.readouterr()
+    assert "latency runs from the intended send time to the answer here" in out.out
+    assert (
+        out.err.startswith("note: the generator itself was late, by up to 90 ms")
+        and len(out.err.splitlines()) == 1
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 
-from eunomia.serving.load.result import Result, StreamResult
+from eunomia.serving.load.result import Result, StreamResult, lateness
 
 LIGHT = (
     "#3a6ea5",
@@ -45,12 +45,14 @@ def render(result: Result, title: str) -> str:
     """The page."""
     rows = "".join(_row(stream) for stream in result["streams"])
     lag, early = result["generator_lag_ms"], "Ended early, by Ctrl-C. " if result["ended_early"] else ""
+    late = lateness(result)
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{html.escape(title)}</title><style>{STYLE}</style><main><h1>{html.escape(title)}</h1>"
         f"<p>{early}{result['total']['sent']} requests offered at {result['offered_per_s']:.1f}/s, "
         f"{result['goodput_per_s']:.1f}/s within their deadline ({result['total']['hit_rate']:.1%}). "
-        f"Latency counts from the intended send time; the generator was late by {lag['p99']:.1f} ms (p99).</p>"
+        f"Latency counts from the intended send time to the answer at the client; the generator was late by "
+        f"{lag['p99']:.1f} ms (p99).</p>{f'<p>{late[0].upper()}{late[1:]}.</p>' if late else ''}"
         f"<p class=soft>Per stream; a request without an answer is a miss.</p><div tabindex=0><table>"
         f"<tr><th>tenant, model<th>sent"
         f"<th>answered<th>deadline<th>hit rate<th>p50<th>p95<th>p99<th>errors</tr>{rows}</table></div>"

@@ -15,6 +15,11 @@ from eunomia.serving.load.run import OK, Samples
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0)
 LARGEST_US = 600_000_000  # ten minutes
+LATE_MS, LATE_SHARE, FEW_LOST = (
+    1.0,
+    0.1,
+    0.005,
+)  # of a generator: from there on a figure is not the server's alone
 
 
 class Numbers(TypedDict):
@@ -45,10 +50,13 @@ class Worst(TypedDict):
 
 
 class Lag(TypedDict):
-    """How late the generator was."""
+    """How late the generator sent, by percentile. ``hits_lost``: late answers, in time since they were really sent."""
 
+    p50: float
+    p95: float
     p99: float
     max: float
+    hits_lost: int
 
 
 class Result(TypedDict):
@@ -98,12 +106,36 @@ def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float =
         "worst": {"tenant": worst["tenant"], "model": worst["model"], "hit_rate": worst["hit_rate"]}
         if worst
         else None,
-        "generator_lag_ms": {
-            "p99": float(np.percentile(samples.lag_s, 99) * 1e3),
-            "max": float(samples.lag_s.max() * 1e3),
-        },
+        "generator_lag_ms": _lag(samples, counted, deadlines),
         "ended_early": samples.early,
     }
+
+
+def _lag(samples: Samples, counted: Flags, deadline_s: Floats) -> Lag:
+    """``deadline_s``: of those counted."""
+    lag_s = samples.lag_s[counted] if counted.any() else samples.lag_s
+    p50, p95, p99, most = (float(value) * 1e3 for value in np.percentile(lag_s, (50, 95, 99, 100)))
+    latency_s = samples.latency_s[counted]
+    lost = (latency_s > deadline_s) & (latency_s - samples.lag_s[counted] <= deadline_s)
+    return {"p50": p50, "p95": p95, "p99": p99, "max": most, "hits_lost": int(lost.sum())}
+
+
+def lateness(result: Result) -> str:
+    """What a late generator did to the figures, which are then not the server's; empty where it was on time."""
+    lag, total, latency = result["generator_lag_ms"], result["total"], result["total"]["latency_ms"]
+    late = [(name, value) for name, value in (("p50", lag["p50"]), ("p95", lag["p95"]), ("p99", lag["p99"]))]
+    moved = [name for name, ms in late if latency and ms > max(LATE_MS, LATE_SHARE * latency[name])]
+    lost = lag["hits_lost"]
+    if lost > FEW_LOST * total["sent"]:
+        moved.append(f"the hit rate ({lost} more would be hits)")
+    if not moved:
+        return ""
+    *others, last = moved
+    return (
+        f"the generator itself was late, by up to {lag['max']:.0f} ms: that is part of "
+        f"{', '.join(others) + ' and ' if others else ''}{last}, which say little of the server; give the generator a "
+        "core or a machine of its own, or lower the rates"
+    )
 
 
 def _numbers(samples: Samples, mine: Flags, deadline_s: Floats) -> Numbers:

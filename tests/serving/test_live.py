@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from eunomia.serving.fronts.live import page_text
 from eunomia.serving.observe.history import History, why
 from eunomia.serving.observe.retired import Retired
+from eunomia.serving.observe.strain import Strain
 from eunomia.serving.server import Server
 from tests import axe
 from tests.patience import PATIENCE_S
@@ -72,10 +76,54 @@ def test_reasons_of_misses() -> None:
     assert why(miss("late", 1.0, 0.1, 0.8)) == "its own blocks took most of the time"
     assert why(miss("late", 1.0, 0.1, 0.2)) == "it waited between blocks (2 times stopped for others)"
     assert "deadline could no longer be met" in why(miss("hopeless", 0.1, 0.1, 0.0))
+    slow = replace(miss("late", 1.0, 0.3, 0.3), reach_s=0.2, answer_s=0.3)
+    assert why(slow).startswith("the server's own thread took most of the time")
+    assert why(slow, "the machine was busy: blocks").endswith("after its last; the machine was busy: blocks")
+
+
+def strain(late_s: float = 0.0) -> Strain:
+    front: Any = SimpleNamespace(late_s=late_s)
+    return Strain(front)
+
+
+def ran(work_s: float, outcome: str = "late", expected_s: float = 0.04) -> Retired:
+    """Its blocks take 40 ms in the mean."""
+    return Retired("t", "m", outcome, 0.5, 0.3, work_s, 1, 0, 0.1, work_s=work_s, expected_s=expected_s)
+
+
+@pytest.mark.parametrize(("late_s", "service_s", "outcome", "says"), [
+    (0.0, 0.04, "late", ""), (0.0, 0.055, "late", ""), (0.009, 0.04, "late", ""),
+    (0.0, 0.1, "late", "the machine was busy: blocks took 2.5 times their means"),
+    (0.12, 0.04, "late", "the machine was busy: the front end was 120 ms late"),
+    (0.12, 0.06, "late", "the machine was busy: blocks took 1.5 times their means, the front end was 120 ms late"),
+    (0.12, 0.0, "expired", "the machine was busy: the front end was 120 ms late"), (0.12, 0.0, "cancelled", ""),
+])  # fmt: skip
+def test_a_busy_machine_is_named_as_a_cause(late_s: float, service_s: float, outcome: str, says: str) -> None:
+    """As it was, a machine that ran something else showed as "it waited for its first block"."""
+    assert strain(late_s).of(ran(service_s, outcome), 1.0) == says
+
+
+def test_who_waited_for_slow_blocks_of_others_learns_it_for_some_seconds() -> None:
+    found, waited = strain(), ran(0.0, "hopeless", 0.0)
+    for n in range(100):
+        found.note(ran(0.08, "hit"), 0.01 * n)
+        found.note(ran(0.16, "hit", 0.08), 0.01 * n)
+    found.note(ran(9.0, "hit", 0.0), 1.0)  # on a device whose means nobody knows
+    assert found.of(waited, 2.0) == "the machine was busy: blocks took 2.0 times their means"
+    assert found.of(waited, 5.0) == ""
+    history = History(found)
+    history.retired(waited, 2.0)
+    assert history.misses[0]["why"].endswith(
+        "be met; the machine was busy: blocks took 2.0 times their means"
+    )
+
+
+def test_the_page_says_from_when_to_when_its_times_run() -> None:
+    assert "times run from a request that is read to its answer that is ready" in page_text()
 
 
 def test_the_history_is_bounded() -> None:
-    history = History()
+    history = History(strain())
     for n in range(5000):
         history.retired(Retired("t", "m", "late", 0.2, 0.1, 0.1, 1, 0, 0.1), n * 0.5)
     assert len(history.misses) == 50 and len(history.seconds) == 120

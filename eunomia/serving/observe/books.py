@@ -16,6 +16,7 @@ from eunomia.serving.observe.metrics import NO_MODEL, Telemetry
 from eunomia.serving.observe.recording import Recording
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.statistics import ModelStatistics
+from eunomia.serving.observe.strain import Strain
 from eunomia.serving.observe.turns import Turns
 from eunomia.serving.observe.use import Use
 
@@ -25,7 +26,8 @@ class Books:
 
     def __init__(self, later: Later) -> None:
         self._later = later
-        self._history, self._recording, self._telemetry = History(), Recording(), Telemetry()
+        self._recording, self._telemetry = Recording(), Telemetry()
+        self._history = History(Strain(self._telemetry.front))
         self._statistics: dict[str, ModelStatistics] = {}
         self.use = Use()  # a hundredth of a second late
 

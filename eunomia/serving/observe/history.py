@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from eunomia.core.data import Json
 from eunomia.serving.observe.retired import Retired
+from eunomia.serving.observe.strain import Strain
 
 RUNS, MISSES, RATES = 2000, 50, 120
 
@@ -27,6 +28,7 @@ class Run(NamedTuple):
 class History:
     """Bounded, whatever the load."""
 
+    strain: Strain
     runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS))
     misses: deque[Json] = field(default_factory=lambda: deque(maxlen=MISSES))
     seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=RATES))  # [second, hits, misses]
@@ -36,6 +38,7 @@ class History:
         second = int(now_s)
         if not self.seconds or self.seconds[-1][0] != second:
             self.seconds.append([second, 0, 0])
+        self.strain.note(request, now_s)
         hit = request.outcome == "hit"
         self.seconds[-1][1 if hit else 2] += 1
         if not hit:
@@ -50,13 +53,17 @@ class History:
                     "service_ms": request.service_s * 1e3,
                     "deadline_ms": request.deadline_s * 1e3,
                     "preemptions": request.preemptions,
-                    "why": why(request),
+                    "why": why(request, self.strain.of(request, now_s)),
                 }
             )
 
 
-def why(request: Retired) -> str:
-    """The largest part of the time that a miss took, in words."""
+def why(request: Retired, machine: str = "") -> str:
+    """The largest part of the time that a miss took, in words, and what the ``machine`` had to do with it."""
+    return f"{_largest(request)}; {machine}" if machine else _largest(request)
+
+
+def _largest(request: Retired) -> str:
     if not request.answered:
         return {
             "hopeless": "given up: its deadline could no longer be met",
@@ -67,10 +74,12 @@ def why(request: Retired) -> str:
             "no_room": "its answer had no room",
             "too_long": "its run was ended",
         }.get(request.outcome, request.outcome)
-    between_s = request.response_s - request.queue_s - request.service_s
+    server_s = request.reach_s + request.answer_s
+    between_s = request.response_s - request.queue_s - request.service_s - request.answer_s
     parts = {
-        "it waited for its first block": request.queue_s,
+        "it waited for its first block": request.queue_s - request.reach_s,
         "its own blocks took most of the time": request.service_s,
         f"it waited between blocks ({request.preemptions} times stopped for others)": between_s,
+        "the server's own thread took most of the time, before its first block and after its last": server_s,
     }
     return max(parts, key=lambda name: parts[name])

@@ -30,8 +30,9 @@ CEILINGS = {
     "uses of Any": 262,
     "fmt: skip": 163,
     "import circles": 0,
-    # 120: devices on Ray; 90: groups of replicas, short rules; 150: a formula for each column of cluster reports
-    "guide words": 41_674,
+    # 120: devices on Ray; 90: groups of replicas, short rules; 150: a formula for each column of cluster reports;
+    # 67: what each latency measures
+    "guide words": 41_741,
     "tutorial words": 7_000,
     "lines of the longest file": 369,
 }

@@ -31,8 +31,8 @@ CEILINGS = {
     "fmt: skip": 163,
     "import circles": 0,
     # 120: devices on Ray; 90: groups of replicas, short rules; 150: a formula for each column of cluster reports;
-    # 67: what each latency measures
-    "guide words": 41_741,
+    # 67: what each latency measures; 54: an example of shapes
+    "guide words": 41_795,
     "tutorial words": 7_000,
     "lines of the longest file": 369,
 }

@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from eunomia.config.server import server_from
 from eunomia.core.errors import ConfigError, ModelError
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import load_network
@@ -19,6 +20,7 @@ from eunomia.serving.devices.piece import Feed
 from eunomia.serving.devices.trial import on_trial, trial_feed
 from eunomia.serving.fronts.certificate import tls_context
 from tests import children
+from tests.snippets import snippets
 
 PORTS: Ports = {"inputs": [{"name": "words", "datatype": "FP32", "shape": [-1, -1, 4]}], "outputs": []}
 
@@ -150,3 +152,19 @@ def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(tmp_path
     said = children.run(words, stdin=subprocess.DEVNULL, start_new_session=True)
     assert "give a certificate with its own unencrypted key" in said.stderr
     assert "pass phrase" not in said.stdout + said.stderr.partition("Traceback")[0]
+
+
+def test_the_example_of_the_guide_fits_its_network(tmp_path: Path) -> None:
+    guide = (children.ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (example,) = (s.body for s in snippets(guide) if s.language == "toml" and "shapes = " in s.body)
+    table = {
+        **tomllib.loads(example),
+        "device": [{"name": "cpu"}],
+        "tenant": [{"name": "default"}],
+        "anonymous": True,
+    }
+    (network,) = server_from(table, (), "server.toml", children.ROOT).network
+    assert network.onnx is not None and network.shapes == {"text": [1, 128]}
+    loaded = load_network(network.onnx, str(tmp_path), network.shapes, 1e-3)
+    (port,) = loaded.ports["inputs"]
+    assert port["name"] == "text" and port["shape"] == [-1, -1], "as the comment says"

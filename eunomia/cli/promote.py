@@ -98,10 +98,11 @@ def _act(url: str, policy: str, verdict: Verdict, serving: str, options: Promote
             print_json({**facts, "promoted": False})
         hint = "; to put it in all the same: --even-if-equal" if verdict.equal else ""
         raise NotPassed(f"'{verdict.candidate.name}' does not pass: {verdict.why}{hint}")
-    if not options.check:
-        _put(url, policy, key_env, facts, serving)
+    remark = "" if options.check else _put(url, policy, key_env, facts, serving)
+    if remark:
+        note(remark)
     if as_json:
-        print_json({**facts, "promoted": not options.check})
+        print_json({**facts, "promoted": not options.check, **({"note": remark} if remark else {})})
     elif options.check:
         say(f"'{verdict.candidate.name}' would pass; nothing was changed")
     else:
@@ -137,13 +138,15 @@ def _rehearsed(policy: str, made: Rehearsed) -> str:
     return f"rehearsed on the first half of the recording: '{policy}' ({scores}); the second half judges it"
 
 
-def _put(url: str, policy: str, key_env: str | None, evidence: Data, serving: str) -> None:
+def _put(url: str, policy: str, key_env: str | None, evidence: Data, serving: str) -> str:
+    """The server's own remark on how it was put in; empty if it has none."""
     from eunomia.study.serving.promotion import files_of
 
     files = {name: base64.b64encode(content).decode() for name, content in files_of(policy).items()}
     name = Path(policy).name if files else policy
     content = {"name": name, "files": files, "evidence": evidence, "instead_of": serving}
-    ask(url, POLICY, key_env, content, "PUT", timeout_s=300.0)  # a policy may have to be compiled first
+    answer = ask(url, POLICY, key_env, content, "PUT", timeout_s=300.0)  # it may have to be compiled first
+    return str(answer.get("note", "")) if isinstance(answer, dict) else ""
 
 
 def _roll_back(url: str, key_env: str | None, as_json: bool) -> None:

@@ -203,6 +203,25 @@ def test_only_a_policy_that_does_not_pass_is_status_1(
     assert live.ask(POLICY)[1]["policy"] == "fcfs"
 
 
+def test_what_the_server_notes_is_printed(
+    eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, only a program that spoke HTTP saw it."""
+
+    def ask(url: str, path: str, *more: Any, **_: Any) -> Any:
+        noted = {"note": "compiled here"} if "PUT" in more else {}
+        return {"policy": "fcfs", "now": {"source": "fcfs", "sha256": ""}, **noted}
+
+    recording = tmp_path / "twin.json"
+    recording.write_text(json.dumps(traffic()))
+    monkeypatch.setattr("eunomia.cli.promote.ask", ask)
+    words = ("promote", "http://127.0.0.1:1", "edf+f", "--recording", recording)
+    code, out, err = eunomia(*words)
+    assert code == 0 and err == "note: compiled here\n" and "'edf+f' serves now" in out
+    assert json.loads(eunomia(*words, "--json")[1])["note"] == "compiled here"
+    assert eunomia(*words, "--check")[2] == ""
+
+
 def test_a_function_is_refused_before_it_is_imported(eunomia: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef f(view): return []\n")

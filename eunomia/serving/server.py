@@ -26,7 +26,7 @@ from eunomia.serving.dispatch.clock import WallClock
 from eunomia.serving.dispatch.harvest import HarvestOptions
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shelf import Placed, PolicyShelf
-from eunomia.serving.dispatch.warm import warm_up
+from eunomia.serving.dispatch.warm import warm_up_beside
 from eunomia.serving.fronts.certificate import tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections, room_for
 from eunomia.serving.fronts.exchange import Inference
@@ -108,7 +108,7 @@ class Server:
         self.options = options
         self._tls = tls_context(options.tls) if options.tls else None
         policy, fallback = load_policy(options.policy), load_policy(options.fallback)
-        warm_up(policy, fallback)
+        self._to_ask = policy, fallback
         self.guard = Guarded(policy, fallback)
         clock = WallClock()
         self.pool = DevicePool(
@@ -174,6 +174,7 @@ class Server:
         """Start devices, load the networks, open the ports; raises ConfigError, ModelError or OutputError."""
         keep_freed_memory()
         try:
+            await warm_up_beside(*self._to_ask)
             if self.options.audit_dir is not None:
                 self._audit = Audit(self.options.audit_dir)
                 self.service.note = self._audit.record

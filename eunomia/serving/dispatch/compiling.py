@@ -12,8 +12,8 @@ import contextlib
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from eunomia.contract.view import Policy
@@ -32,16 +32,19 @@ class MustCompile(Exception):
     """There is no machine code of it yet."""
 
 
+_refusing: ContextVar[object] = ContextVar("_refusing", default=None)
+
+
 @contextlib.contextmanager
 def only_kept() -> Iterator[None]:
-    """Inside, this thread compiles nothing. Raises MustCompile where it would, whatever came of it."""
+    """Inside, this context compiles nothing. Raises MustCompile where it would, whatever came of it."""
     from numba.core import event
 
     class Refuses(event.Listener):  # type: ignore[misc]  # numba has no types
-        thread, met = threading.get_ident(), False
+        met = False
 
         def on_start(self, _: object) -> None:
-            if threading.get_ident() == self.thread:
+            if _refusing.get() is self:
                 self.met = True
                 raise MustCompile
 
@@ -49,12 +52,15 @@ def only_kept() -> Iterator[None]:
             """Nothing."""
 
     refuses = Refuses()
+    before = _refusing.set(refuses)
     try:
         with event.install_listener("numba:compile", refuses):
             yield
     except Exception:
         if not refuses.met:
             raise
+    finally:
+        _refusing.reset(before)
     if refuses.met:  # a policy may have swallowed it
         raise MustCompile
 

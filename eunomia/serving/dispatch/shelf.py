@@ -88,11 +88,11 @@ class PolicyShelf:
         source, digest = self.source_of(name, files)
         try:
             policy = load_source(self.folder, source, bool(files))
+            warm_up(policy)
         except EunomiaError as error:
             raise BadRequest(
                 f"the policy cannot be used: {str(error).replace(str(self.folder), '')}"
             ) from None
-        warm_up(policy)
         return Placed(Path(name).stem if files else name, source, digest), policy
 
     def place(self, placed: Placed, policy: Policy) -> None:

@@ -25,7 +25,7 @@ def beside(history: History, row: int, chosen: int, place: int) -> str:
     facts = Facts(_any_rule(history), rows)
     deadline_s, work_s = facts.deadline_s, facts.work_best_s
     slack_s = deadline_s - now - facts.path_best_s
-    told = [_told(*(float(values[n]) for values in (deadline_s, slack_s, work_s)), now) for n in (0, 1)]
+    told = [_told(float(deadline_s[n]), float(slack_s[n]), float(work_s[n]), now) for n in (0, 1)]
     earlier, tighter, shorter = (_less(values) for values in (deadline_s, slack_s, work_s))
     return (
         f"chosen: {told[0]}; this one: {told[1]}; of {len(waiting)} that waited, {earlier} had an earlier deadline "

@@ -106,7 +106,7 @@ class Telemetry:
         )
         self._guard = Gauge(
             "eunomia_policy_fallbacks",
-            "Answers not used: raised, illegal, held (started nobody while nothing ran), resting; slow: rests begun",
+            "Answers not used: raised, illegal, held (no start while nothing ran), resting; slow: rests begun",
             ["reason"],
             registry=registry,
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from numba import njit
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 from typer.testing import CliRunner
 
 from eunomia.cli.main import app
@@ -74,7 +75,7 @@ def test_a_policy_that_does_not_answer_is_named_and_ends_the_start(
 
 def test_compiling_may_take_long_and_is_said(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     def compiles(view: View) -> list[Assign]:
-        with event.trigger_event("numba:compile"):
+        with global_compiler_lock:
             clock.runs = True
             until(lambda: len(caplog.messages) >= 5)
             clock.runs, seen = False, clock.looks
@@ -110,11 +111,11 @@ def test_a_start_that_is_stopped_waits_for_the_function_that_is_being_compiled_a
     begun, ended = threading.Event(), list[str]()
 
     def compiles(view: View) -> list[Assign]:
-        with event.trigger_event("numba:compile"):
+        with global_compiler_lock:
             begun.set()
-            until(lambda: all(one._given_up for one in event._registered["numba:compile"]))
+            until(lambda: all(one._given_up for one in event._registered[warm.COMPILES]))
             ended.append("first")
-        with event.trigger_event("numba:compile"):
+        with global_compiler_lock:
             ended.append("second")
         return []
 

@@ -25,6 +25,7 @@ from eunomia.core.errors import ConfigError
 log = logging.getLogger("eunomia.serving")
 MOST_S = 60.0  # for its first answer; time in which it is compiled does not count
 SILENT_S, AGAIN_S = 3.0, 10.0  # until the first word about a policy that takes long; between two
+COMPILES = "numba:compiler_lock"  # event around all that numba compiles, C callbacks too
 FIRST_S, LOOK_S = 1e-3, 0.25  # until the first look; most between two
 
 
@@ -113,7 +114,7 @@ class _Asking(event.Listener):  # type: ignore[misc]  # numba has no types
 @contextlib.contextmanager
 def _asking(policy: Policy) -> Iterator[_Asking]:
     asking = _Asking(policy)
-    with event.install_listener("numba:compile", asking):
+    with event.install_listener(COMPILES, asking):
         asking.thread.start()
         try:
             yield asking

@@ -133,8 +133,8 @@ def lateness(result: Result) -> str:
     *others, last = moved
     return (
         f"the generator itself was late, by up to {lag['max']:.0f} ms: that is part of "
-        f"{', '.join(others) + ' and ' if others else ''}{last}, which say little of the server; give the generator a "
-        "core or a machine of its own, or lower the rates"
+        f"{', '.join(others) + ' and ' if others else ''}{last}, which are not the server's alone; give the generator "
+        "a core or a machine of its own, or lower the rates"
     )
 
 

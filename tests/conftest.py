@@ -107,6 +107,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tests and modules are here to stay: the garbage collector looks at them no more."""
+    gc.freeze()
     gc.enable()
 
 

@@ -42,20 +42,19 @@ def one_process() -> Iterator[None]:
         yield
 
 
-# Begun first where files are dealt out to workers, so that none of them runs alone at the end. Two workers compile
-# nothing twice: the first and the third file compile code of their own, the second that of the cluster's solvers,
-# and the engine's is kept by then.
+# Begun first where files are dealt out to workers, so that none of them runs alone at the end. Two or three workers
+# compile nothing twice: code of their own has the first file, the fourth and, for the cluster's solvers, the second.
 LONGEST = (
     "tests/inference/test_bounds.py",
     "tests/cluster/policies/test_choice.py",
-    "tests/test_recipes.py",
     "tests/inference/policies/test_contract.py",
-    "tests/inference/lookahead/test_learned.py",  # goes with the two tests before it
-    "tests/test_tutorials.py",  # several policies of test_contract are kept by then
-    "tests/inference/lookahead/test_bound.py",
+    "tests/test_recipes.py",
     "tests/serving/test_hostile.py",
+    "tests/inference/lookahead/test_learned.py",  # goes with the two tests before it
     "tests/serving/test_takeover.py",
     "tests/serving/test_promotion.py",
+    "tests/test_tutorials.py",  # most policies of test_contract are kept by then
+    "tests/inference/lookahead/test_bound.py",
     "tests/learning/agents/bdq/test_branching.py",
     "tests/learning/agents/ddpg/test_decide.py",
     "tests/study/test_every_scenario.py",
@@ -94,6 +93,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option, "loadscopereorder"
     ):  # of pytest-xdist: by number of tests, however long they take
         config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """With ``-n auto`` one more than cores: a third of the time, tests of servers wait for processes."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

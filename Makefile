@@ -116,13 +116,14 @@ $(VENV)/.core: $(VENV)/.python requirements/core.txt pyproject.toml
 	@$(PIP) install --no-deps -e .
 	@touch $@
 
+# Byte code of what only the tests need is written when it is imported, not of all files at once.
 $(VENV)/.test: $(VENV)/.core requirements/test.txt
 	@echo "== installing what the tests need"
-	@$(PIP) install --require-hashes -r requirements/test.txt
+	@$(PIP) install --no-compile --require-hashes -r requirements/test.txt
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.test
 	@if [ -z "$(TORCH)" ]; then touch $@; \
 	else echo "== installing $(TORCH)"; \
-	    if $(PIP) install $(TORCH_PIP_ARGS) "$(TORCH)" 2>$(VENV)/torch.log; then touch $@; \
+	    if $(PIP) install --no-compile $(TORCH_PIP_ARGS) "$(TORCH)" 2>$(VENV)/torch.log; then touch $@; \
 	    else tail -n 1 $(VENV)/torch.log; echo "   without PyTorch tests of learning are skipped: docs/dependencies.md#locks"; fi; fi

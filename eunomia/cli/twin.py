@@ -99,7 +99,10 @@ def predict(
         cells = [f"{h:.1%} {_ms(p)}" if h == h else "-" for h, p in zip(r.hit_rate, r.p95_s, strict=True)]
         table.add_row(r.name, f"{r.overall:.1%}", *cells)
     stdout().print(table)
-    say(f"hit rate and 95th percentile of the response over {len(twin.requests)} recorded requests")
+    read = "from a request that is read to its answer that is ready"
+    say(
+        f"hit rate, and 95th percentile of the response ({read}), over {len(twin.requests)} recorded requests"
+    )
 
 
 @app.command("scenario")

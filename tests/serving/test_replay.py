@@ -27,7 +27,24 @@ def recording(
     """What a server would have recorded whose answers took no time: everything begins at once, and takes its means."""
     sizes = list(networks.values())
     rows = [
-        [at, f"of-{name}", name, due, 1, "hit", 1.0, 0.0, 0.0, 0.0, list(networks).index(name), 0.0, 0.0, -1]
+        [
+            at,
+            f"of-{name}",
+            name,
+            due,
+            1,
+            "hit",
+            1.0,
+            0.0,
+            0.0,
+            0.0,
+            list(networks).index(name),
+            0.0,
+            0.0,
+            0.0,
+            0,
+            -1,
+        ]
         for at, name, due in requests
     ]
     nothing: list[list[float]] = [[] for _ in range(devices)]
@@ -114,14 +131,21 @@ def test_each_start_loses_what_such_starts_lose() -> None:
         assert {kind: pytest.approx(draws) for kind, draws in seen.items() if draws} == expected
 
 
+def test_what_was_lost_before_its_only_run_is_lost_there_again() -> None:
+    content = recording({"m": [[1.0]] * 2}, [(0.0, "m", None), (5.0, "m", None)], delays=lost(first=0.5))
+    content["requests"][0][13:15] = [0.125, 1]
+    content["requests"][1][13:15] = [0.125, 2]  # nobody knows before which of its two runs
+    assert responses(content, "fcfs") == pytest.approx([2.125, 2.5])
+
+
 def test_a_request_takes_what_it_took_where_it_ran_and_what_others_took_elsewhere() -> None:
     content = recording({"m": [[1.0, 1.0]] * 2}, [(0.0, "m", None), (0.0, "m", None)], devices=2)
     content["runs"] = {"m": [[7.0], [3.0]]}
     for row in content["requests"]:
-        row[11:] = [1.0, 2.0, 0]  # both ran on the first device, in half of the mean
+        row[11:] = [1.0, 2.0, 0.0, 2, 0]  # both ran on the first device, in half of the mean
     assert responses(content, "fcfs") == pytest.approx([1.0, 6.0])
     for row in content["requests"]:
-        row[11:] = [3.0, 2.0, -2]  # on both of them, half as long again as in the mean
+        row[11:] = [3.0, 2.0, 0.0, 2, -2]  # on both of them, half as long again as in the mean
     assert responses(content, "fcfs") == pytest.approx([3.0, 3.0])
 
 
@@ -170,7 +194,9 @@ def waiting_clients(
         at = min(ready)
         free_s = max(free_s, at) + served_s
         ready[ready.index(at)] = free_s + think_s
-        rows.append([at, "of-m", "m", None, 1, "late", free_s - at, 0.0, 0.0, 0.0, 0, served_s, 1.0, 0])
+        rows.append(
+            [at, "of-m", "m", None, 1, "late", free_s - at, 0.0, 0.0, 0.0, 0, served_s, 1.0, 0.0, 1, 0]
+        )
     content = recording({"m": [[1.0]]}, [])
     return content | {"requests": rows}
 
@@ -291,15 +317,15 @@ def test_an_older_recording_is_told_by_the_engine() -> None:
         ({"options": {"ahead_s": -1.0, "starve_s": None, "calm_s": None}}, "ahead_s is -1.0; it lies in"),
         ({"lease_s": "long"}, "lease_s is 'long'"),
         (
-            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1e300, 1.0, 0]]},
+            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1e300, 1.0, 0.0, 1, 0]]},
             "1e.300 s, 1e.300 times its",
         ),
         (
-            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, -1.0, 1.0, 0]]},
+            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, -1.0, 1.0, 0.0, 1, 0]]},
             "worked for -1.0 s",
         ),
         (
-            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1.0, 1.0, "a"]]},
+            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1.0, 1.0, 0.0, 1, "a"]]},
             "on device 'a'",
         ),
     ],

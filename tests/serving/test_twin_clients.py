@@ -114,8 +114,22 @@ def test_bursts_by_themselves_are_told_apart() -> None:
 
 
 def test_clients_that_think_for_long_count_as_sending_by_themselves() -> None:
-    sent_s, answered_s = closed([2], np.random.default_rng(0), think_s=2.0)
+    sent_s, answered_s = closed([2], np.random.default_rng(0), think_s=20.0)
     assert found(sent_s, answered_s) == 0
+
+
+def test_an_hour_of_both_is_told_apart_piece_by_piece() -> None:
+    """Three clients that wait, then as many requests by themselves, then two that wait."""
+    rng = np.random.default_rng(2)
+    first, last = closed([3] * 8, rng), closed([2] * 8, rng)
+    alone_s = first[1].max() + 5.0 + np.cumsum(rng.exponential(2.0, 400))
+    ends_s = served(alone_s, rng.uniform(0.5, 1.5, 400))
+    later_s = ends_s.max() + 5.0
+    sent_s = np.concatenate([first[0], alone_s, last[0] + later_s])
+    one = np.zeros(len(sent_s), np.int64)
+    after = following(one, one, sent_s, np.concatenate([first[1], ends_s, last[1] + later_s])).after
+    assert (after[:400] >= 0).mean() > 0.8 and (after[-400:] >= 0).mean() > 0.8
+    assert (after[464:736] >= 0).sum() == 0, "but for the stretches that hold both"
 
 
 def test_few_requests_say_nothing_and_lost_answers_free_nobody() -> None:

@@ -81,6 +81,16 @@ def test_draws_stand_for_the_latest_values_with_their_mean() -> None:
     assert draws[DRAWS // 2] == pytest.approx(np.log(2.0), abs=0.1) and len(values) == 100
 
 
+def test_a_sample_stands_for_many_times_as_many_values_as_it_keeps() -> None:
+    latest = Latest(kept=50, of=20)
+    for n in range(1000):
+        latest.put(float(n))
+    assert 300.0 < np.mean(latest.draws()) < 700.0, "not the last 50 alone, nor the first"
+    for _ in range(20_000):
+        latest.put(-1.0)
+    assert latest.draws() == [0.0] * 50, "the old ones go in the end"
+
+
 def test_a_hiccup_of_a_short_block_says_little_of_a_long_one() -> None:
     """Every tenth run of the short block takes 3 ms instead of 0.1: 0.29 ms a run of 20.1."""
     costs = CostBook(1)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.dispatch.overheads import Latest
+from eunomia.serving.dispatch.overheads import SAMPLED, Latest
 from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve
 
 LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
@@ -75,7 +75,7 @@ class CostBook:
         network = Network(self._count, name, self._grow(blocks), blocks, whole)
         self._count += 1
         self.networks[name] = network
-        self.run_factors[network.index] = [Latest(KEPT_RUNS) for _ in self.factors]
+        self.run_factors[network.index] = [Latest(KEPT_RUNS, SAMPLED) for _ in self.factors]
         shapes = self._shapes[network.index] = ShapeClasses()
         shapes.add(shapes.key(rows, sizes), sizes, network.first_row)
         return network

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import random
 
 import numpy as np
 
@@ -20,15 +21,16 @@ KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand fo
 # What it ends with: the front end hears of it. And a look at it between two boundaries.
 DELAYS = ("first", "asked", "ahead", "again", "moved", "heard", "look")
 FIRST, ASKED, AHEAD, AGAIN, MOVED, HEARD, LOOK = DELAYS
-KEPT_DELAYS = 512
+KEPT_DELAYS, SAMPLED = 512, 20  # and of how many times as many they are a sample
 HOLD_S = 0.002  # an order that comes so long after it could have come was not meant to come before
 
 
 class Latest:
-    """The latest values of a kind, and what each of them weighs."""
+    """The latest values of a kind, and what each of them weighs; ``of``: a sample of about so many times as many."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = KEPT, of: int = 1) -> None:
         self._values, self._weights, self.count = np.zeros(kept), np.ones(kept), 0
+        self._of = of * kept
 
     def add(self, values: Floats, weights: Floats | float = 1.0) -> None:
         """In their order."""
@@ -38,8 +40,11 @@ class Latest:
 
     def put(self, value: float, weight: float = 1.0) -> None:
         """One; between two runs of a device."""
-        at = self.count % len(self._values)
-        self._values[at], self._weights[at] = value, weight
+        at, kept = self.count % len(self._values), len(self._values)
+        if self.count >= kept < self._of:
+            at = int(random() * min(self.count + 1, self._of))
+        if at < kept:
+            self._values[at], self._weights[at] = value, weight
         self.count += 1
 
     @property
@@ -87,7 +92,7 @@ class Overheads:
 
     def __init__(self) -> None:
         self.turn, self.move = Mean(), Mean()
-        self.delays = {kind: Latest(KEPT_DELAYS) for kind in DELAYS}
+        self.delays = {kind: Latest(KEPT_DELAYS, SAMPLED) for kind in DELAYS}
 
     def turned(self, lost_s: float, holder: Overheads | None = None) -> None:
         """A run began here that could have begun earlier, with the tensors of ``holder`` if that is not None."""

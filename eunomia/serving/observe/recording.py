@@ -24,19 +24,22 @@ ROW = np.dtype(
         ("size", "i4"),
         ("work_s", "f4"),
         ("expected_s", "f4"),
+        ("lost_s", "f4"),
+        ("runs", "i4"),
         ("worked_on", "i2"),
     ]
 )
 
 
-# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer, size, work, expected, device
+# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer, size, work, expected, lost, runs,
+# device
 Row = list[float | str | None]
 
 
 class Recording:
     """The last accepted requests, in order of their answers.
 
-    A ring of records, 62 bytes a request: as Python objects each would take 300, and the server would seem to
+    A ring of records, 70 bytes a request: as Python objects each would take 300, and the server would seem to
     grow for hours until the ring is full.
     """
 
@@ -61,6 +64,8 @@ class Recording:
             self._sizes.setdefault(request.size, len(self._sizes)),
             request.work_s,
             request.expected_s,
+            request.lost_s,
+            request.runs,
             request.worked_on,
         )
         self._count += 1
@@ -79,7 +84,8 @@ class Recording:
 
         Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait
         for the first block. Then the time from acceptance until devices knew, and from the end of the last
-        run to the answer. Then the number of its size, what its blocks took and take in the mean, and where they ran.
+        run to the answer. Then the number of its size, what its blocks took and take in the mean. Last what was
+        lost before its runs, their number, and where they were.
         """
         at = self._count % len(self._rows)
         full = self._count >= len(self._rows)
@@ -90,7 +96,7 @@ class Recording:
 
 
 def _listed(
-    row: tuple[float, float, float, float, int, int, float, float, int, float, float, int],
+    row: tuple[float, float, float, float, int, int, float, float, int, float, float, float, int, int],
     names: list[tuple[str, str, str]],
 ) -> Row:
     arrival_s, deadline_s, response_s, queue_s, batch, who, *rest = row

@@ -24,6 +24,8 @@ class Retired:
     size: tuple[int, int] = (0, 0)  # where the block times of its shape stand in the costs: first row, blocks
     work_s: float = 0.0  # of its blocks
     expected_s: float = 0.0  # that they take in the mean
+    lost_s: float = 0.0  # before its runs
+    runs: int = 0
     worked_on: int = -1  # the only device that ran them; -1 = none, -2 = several, or together with others
 
     @property

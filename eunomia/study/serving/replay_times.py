@@ -24,10 +24,13 @@ class Times:
         self._twin, self._server, self._seed = twin, twin.server, seed
         self._model: list[int] = twin.model.tolist()
         places, factors = twin.worked_on.tolist(), twin.factor.tolist()
+        self._lost_s: list[float] = twin.lost_s.tolist()
         self._own: list[tuple[int, float]] = list(zip(places, factors, strict=True))
 
     def delay_s(self, kind: str, device: int, number: int, block: int) -> float:
-        """What is lost before this block of a request, or behind it."""
+        """What is lost before this block of a request, or behind it; before its only run as recorded."""
+        if block == 0 and kind != HEARD and self._lost_s[number] >= 0.0:
+            return self._lost_s[number]
         return self._drawn(self._server.delays[kind][device], number, block, DELAYS.index(kind))
 
     def heard_s(self, device: int, number: int, block: int, *, last: bool) -> float:

@@ -20,7 +20,7 @@ from eunomia.inference.options import EngineOptions, Estimator, Late
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.serving.dispatch.jobs import NOWHERE, SEVERAL
 from eunomia.study.serving.twin_costs import Damaged, Row, TwinCosts, is_time, twin_costs
-from eunomia.study.serving.twin_noise import MOST_FACTOR, twin_noise
+from eunomia.study.serving.twin_noise import MOST_FACTOR, MOST_S, twin_noise
 from eunomia.study.serving.twin_server import DISPATCHED, TwinServer, twin_server
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
@@ -58,6 +58,7 @@ class Twin:
     end of its last block to its answer; ``gone_s`` (n,): from its arrival to its answer of whatever kind (nan = not
     known). ``given_up``, ``failed`` (n,): its client left before its answer; it had none for another reason, but
     for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on``, or on several.
+    ``lost_s`` (n,): what was lost before its only run (nan = there were more).
     ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
     whose block times were not recorded, by network; they are in nothing else here.
     """
@@ -78,6 +79,7 @@ class Twin:
     given_up: npt.NDArray[np.bool_]
     failed: npt.NDArray[np.bool_]
     factor: npt.NDArray[np.float64]
+    lost_s: npt.NDArray[np.float64]
     worked_on: npt.NDArray[np.int64]
     server: TwinServer | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -166,6 +168,7 @@ def _read(content: Data) -> Twin:
     rows.sort(key=lambda r: r[0] - start_s + r[8])
     sizes = content["sizes"] if content["format"] in SIZED else None
     costs = twin_costs(networks, sizes, tuple(content["devices"]), rows, noise.look_s)
+    dispatched = content["format"] >= DISPATCHED
     place_of = {name: n for n, name in enumerate(networks)}
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
@@ -177,11 +180,7 @@ def _read(content: Data) -> Twin:
         np.maximum(deadline_s - reach_s, 1e-9),
         size=costs.size,
     )
-    worked_on = (
-        np.array([_device(r) for r in rows])
-        if content["format"] >= DISPATCHED
-        else np.full(len(rows), NOWHERE)
-    )
+    worked_on = np.array([_device(r) for r in rows]) if dispatched else np.full(len(rows), NOWHERE)
     platform = TwinPlatform(costs.table.types, np.arange(len(costs.table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
     response_s = np.array([r[6] if r[5] in ANSWERED else math.nan for r in rows])
@@ -202,6 +201,7 @@ def _read(content: Data) -> Twin:
         np.array([r[5] in GIVEN_UP for r in rows]),
         np.array([r[5] not in (*ANSWERED, *GIVEN_UP, "hopeless") for r in rows]),
         _factors(rows, worked_on, costs, [place_of[r[2]] for r in rows]),
+        np.array([r[13] if dispatched and r[14] == 1 else math.nan for r in rows]),
         worked_on,
         twin_server(content, costs.blocks, tuple(list(networks)[n] for n in costs.table.size_of)),
         dict(left_out),
@@ -210,9 +210,13 @@ def _read(content: Data) -> Twin:
 
 def _device(row: Row) -> int:
     """Where the blocks of a request were run; -1 = on none, -2 = on several."""
-    if not is_time(row[11]) or not is_time(row[12]) or type(row[13]) is not int:
-        raise Damaged(f"a request of '{row[1]:.50}' worked for {row[11]!r:.50} s on device {row[13]!r:.50}")
-    return row[13] if row[11] > 0.0 else NOWHERE
+    fine = all(is_time(row[n]) for n in (11, 12, 13)) and type(row[14]) is int and type(row[15]) is int
+    if not fine or row[13] > MOST_S * max(row[14], 1):
+        raise Damaged(
+            f"a request of '{row[1]:.50}' worked for {row[11]!r:.50} s on device {row[15]!r:.50}, "
+            f"and lost {row[13]!r:.50} s before {row[14]!r:.50} runs"
+        )
+    return row[15] if row[11] > 0.0 else NOWHERE
 
 
 def _factors(

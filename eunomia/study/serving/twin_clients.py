@@ -3,15 +3,16 @@
 A client that sends its next request when it has its answer slows down with its server. If its requests came at their
 recorded times instead, a replay that is a little slower than the server would pile them up without end.
 
-Two signs make a pair's requests suspect (or a tenant's, who may take turns with networks). A request that comes by
-itself comes anywhere between two answers; here most (``MOST``) come within ``SOON`` of the time to the next. Or nearly
-all (``EVEN``) find the same number under way, or one less, and come sooner after an answer than that took. Each of them
-then follows the latest answer before it that none follows yet. A camera shows both signs, too: it sends a fixed time
-after its last picture. Which of both it is, the slope of intervals over answers tells: 0 or 1. Where answers vary too
-little to tell (``SURE``), clients that think for less than ``IDLE`` of their answers are taken to wait.
+Each stretch of ``STRETCH`` requests of a pair (or of a tenant, who may take turns with networks) is looked at alone.
+Two signs make one suspect. A request that comes by itself comes anywhere between two answers; here most (``MOST``) come
+within ``SOON`` of the time to the next. Or nearly all (``EVEN``) find the same number under way, or one less, and
+nearly all (``NEARLY``) come after an answer within ``THINKS`` times what one takes. Each of them then follows the
+latest answer before it that none follows yet. A camera shows both signs, too: it sends a fixed time after its last
+picture. Which of both it is, the slope of intervals over answers tells: 0 or 1. Where answers vary too little to tell
+(``SURE``), clients that think for less than ``IDLE`` of their answers are taken to wait.
 
-Does badly for clients that think for longer than their answers take: they count as sending by themselves. So it does
-for a camera that keeps its device busy by answers that all take the same time: it counts as waiting.
+Does badly for clients that think for several times their answers: they count as sending by themselves. So it does for a
+camera that keeps its device busy by answers that all take the same time: it counts as waiting.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from eunomia.study.serving.twin import Twin
 FEWEST, FEWEST_SOON = 8, 20  # requests of a pair or a tenant
 SOON, MOST = 0.2, 0.6  # the first is what chance gives
 SELDOM, EVEN = 0.05, 0.8
+STRETCH, THINKS, NEARLY = 64, 3.0, 0.9
 SURE, IDLE = 0.5, 0.3  # standard error of a slope that tells
 
 Ints = npt.NDArray[np.int64]
@@ -70,53 +72,65 @@ def following(pair: Ints, tenant: Ints, sent_s: Floats, answered_s: Floats) -> F
 
 def _following(sent_s: Floats, answered_s: Floats) -> Following:
     """The same of those that may follow each other."""
-    nobody = Following(np.full(len(sent_s), -1), np.zeros(len(sent_s)))
-    if len(sent_s) < FEWEST or not np.isfinite(answered_s).any():
-        return nobody
-    soon, most_s = _soon(sent_s, answered_s)
-    enough = MOST * soon.sum()
-    if not soon.any() and (top := _even(sent_s, answered_s)):
-        soon, most_s = np.ones(len(sent_s), np.bool_), float(np.nanmedian(answered_s - sent_s))
-        enough = EVEN * (len(sent_s) - top)
-    found = _matched(sent_s, answered_s, soon, most_s)
-    follows = found.after >= 0
-    waits = follows.sum() >= enough and _wait(
-        found.think_s[follows], (answered_s - sent_s)[found.after[follows]]
-    )
-    return found if waits else nobody
+    count = len(sent_s)
+    most_s = np.full(count, -1.0)  # after an answer; below 0 = it comes by itself
+    enough, took_s = np.full(count, np.inf), answered_s - sent_s
+    stretches = np.array_split(np.argsort(sent_s, kind="stable"), max(1, round(count / STRETCH)))
+    if count < FEWEST or not np.isfinite(answered_s).any():
+        return Following(np.full(count, -1), np.zeros(count))
+    since_s, gap_s, level = _moments(sent_s, answered_s)
+    for mine in stretches:
+        soon, top = _soon(since_s[mine], gap_s[mine]), _even(level[mine])
+        if soon.any():
+            most_s[mine[soon]], enough[mine] = since_s[mine][soon].max(), MOST * soon.sum()
+        elif top:
+            most_s[mine], enough[mine] = THINKS * np.nanmedian(took_s[mine]), NEARLY * (len(mine) - top)
+    found = _matched(sent_s, answered_s, most_s)
+    for mine in stretches:
+        if (found.after[mine] >= 0).sum() < enough[mine[0]]:
+            found.after[mine], found.think_s[mine] = -1, 0.0
+    follow = found.after >= 0
+    if not _wait(found.think_s[follow], took_s[found.after[follow]]):
+        found.after[:], found.think_s[:] = -1, 0.0
+    return found
 
 
-def _soon(sent_s: Floats, answered_s: Floats) -> tuple[npt.NDArray[np.bool_], float]:
-    """Those that come soon after an answer, and how long after at most; none where that may be chance."""
+def _moments(sent_s: Floats, answered_s: Floats) -> tuple[Floats, Floats, Ints]:
+    """(n,): since the answer before each, from there to the next one (inf = none), and how many are under way."""
     answers_s = np.sort(answered_s[np.isfinite(answered_s)])
     before = np.searchsorted(answers_s, sent_s, side="right") - 1
-    between = (before >= 0) & (before + 1 < len(answers_s))
-    since_s = sent_s - answers_s[np.maximum(before, 0)]
+    since_s = np.where(before >= 0, sent_s - answers_s[np.maximum(before, 0)], np.inf)
     gap_s = np.diff(answers_s, append=np.inf)[np.maximum(before, 0)]
-    soon = between & (since_s <= SOON * gap_s)
+    rank = np.argsort(np.argsort(sent_s, kind="stable"))
+    return since_s, gap_s, np.maximum(rank - before, 0)
+
+
+def _soon(since_s: Floats, gap_s: Floats) -> npt.NDArray[np.bool_]:
+    """Those that come soon after an answer; none where that may be chance."""
+    between = np.isfinite(since_s) & np.isfinite(gap_s)
+    soon = between & (since_s <= SOON * np.where(between, gap_s, 0.0))
     if soon.sum() < MOST * between.sum() or between.sum() < FEWEST_SOON - 2:
         soon[:] = False
-    return soon, float(since_s[soon].max(initial=0.0))
+    return soon
 
 
-def _even(sent_s: Floats, answered_s: Floats) -> int:
+def _even(level: Ints) -> int:
     """The number under way when nearly all have come, or one less; 0 = no such. What few find does not count."""
-    ended = np.searchsorted(np.sort(answered_s[np.isfinite(answered_s)]), np.sort(sent_s), side="right")
-    count = np.bincount(np.maximum(np.arange(1, len(sent_s) + 1) - ended, 0))
-    top = int(np.flatnonzero(count >= SELDOM * len(sent_s))[-1:].sum())
-    return top if count[max(top - 1, 0) : top + 1].sum() >= EVEN * len(sent_s) else 0
+    count = np.bincount(level)
+    top = int(np.flatnonzero(count >= SELDOM * len(level))[-1:].sum())
+    return top if count[max(top - 1, 0) : top + 1].sum() >= EVEN * len(level) else 0
 
 
-def _matched(sent_s: Floats, answered_s: Floats, soon: npt.NDArray[np.bool_], most_s: float) -> Following:
-    """Each of ``soon`` with the latest answer before it that none follows yet, ``most_s`` before at most."""
+def _matched(sent_s: Floats, answered_s: Floats, most_s: Floats) -> Following:
+    """Each with the latest answer before it that none follows yet, ``most_s`` before at most."""
     after, think_s = np.full(len(sent_s), -1), np.zeros(len(sent_s))
-    events = [(float(t), True, n) for n, t in enumerate(sent_s) if soon[n]]
+    events = [(float(t), True, n) for n, t in enumerate(sent_s) if most_s[n] >= 0.0]
     events += [(float(t), False, n) for n, t in enumerate(answered_s) if t > sent_s[n]]
     free: list[int] = []
     for at_s, arrives, n in sorted(events):
         if not arrives:
             free.append(n)
-        elif free and at_s - answered_s[free[-1]] <= most_s:
+        elif free and at_s - answered_s[free[-1]] <= most_s[n]:
             after[n] = free.pop()
             think_s[n] = at_s - answered_s[after[n]]
     return Following(after, think_s)

@@ -81,9 +81,14 @@ def predict(
     warning = "" if told is None else off_by(rows[0], told, names, counts)
     if warning:
         note(warning)
+    for r in rows:
+        if r.failed:
+            note(
+                f"{r.name}: the fallback decided {r.failed} times in its place: it raised, answered illegally or held"
+            )
     if as_json:
         print_json([
-            {"policy": r.name, "hit_rate": r.overall, "pairs": {
+            {"policy": r.name, "hit_rate": r.overall, "failed": r.failed, "pairs": {
                 name: {"hit_rate": float(h), "p95_ms": float(p) * 1e3}
                 for name, h, p in zip(names, r.hit_rate, r.p95_s, strict=True)}}
             for r in rows

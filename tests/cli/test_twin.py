@@ -101,6 +101,14 @@ def test_the_last_seconds_alone_and_clients_that_wait_are_said(tmp_path: Path) -
         assert done.exit_code != 0 and "Traceback" not in done.output
 
 
+def test_a_policy_that_fails_is_not_taken_for_its_fallback(tmp_path: Path) -> None:
+    (tmp_path / "pol.py").write_text("def boom(view):\n    raise ValueError('no')\n")
+    path = tmp_path / "seventh.json"
+    path.write_text(json.dumps(waiting_clients(0.5)))
+    done = CliRunner().invoke(app, ["twin", "predict", str(path), "-p", f"{tmp_path}/pol.py:boom"])
+    assert done.exit_code == 0 and "boom: the fallback decided" in done.stderr
+
+
 def test_requests_of_unknown_networks_are_counted(tmp_path: Path) -> None:
     path = Path(recording(tmp_path))
     content = json.loads(path.read_text())

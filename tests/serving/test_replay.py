@@ -335,6 +335,23 @@ def test_what_is_damaged_is_said(change: dict[str, Any], says: str) -> None:
         twin_of(recording({"m": SHORT}, [(0.0, "m", 1.0)]) | change)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"weight": "abc"}, "the pair of 'of-m' and 'm' has weight 'abc'; it is a number from 0 on"),
+        ({"priority": math.nan}, "has priority nan"),
+        ({"tenant": 3}, "has a name that is no text"),
+        ({"slo": {"target": 7.0, "kind": "hit_rate"}}, "was promised {'target': 7.0, .*it must lie in 0..1"),
+        ({"slo": {"wrong": 1}}, "was promised {'wrong': 1}"),
+    ],
+)
+def test_a_damaged_pair_is_told_in_words(change: dict[str, Any], says: str) -> None:
+    content = recording({"m": SHORT}, [(0.0, "m", 1.0)])
+    content["pairs"][0] |= change
+    with pytest.raises(ConfigError, match=f"damaged recording: .*{says}"):
+        twin_of(content)
+
+
 def test_a_network_that_no_device_runs_to_its_end_is_damaged() -> None:
     with pytest.raises(ConfigError, match="no device runs all blocks of network 'm'"):
         twin_of(recording({"m": [[1.0, -1.0], [-1.0, 1.0]]}, [(0.0, "m", 1.0)], devices=2))

@@ -65,7 +65,7 @@ class Replay:
 
     def __init__(self, twin: Twin, policy: PolicyLike, seed: int = 0) -> None:
         self._twin, self._times, self._clock = twin, Times(twin, seed), ManualClock()
-        self.dispatcher, self._networks = dispatcher_of(twin, policy, self._clock, self)
+        self.dispatcher, self._networks, self._guard = dispatcher_of(twin, policy, self._clock, self)
         self._model = twin.model.tolist()
         self._clients = clients_of(twin)
         self._next = {int(j): k for k, j in enumerate(self._clients.after) if j >= 0}
@@ -103,6 +103,11 @@ class Replay:
     def waiting(self) -> list[int]:
         """Pairs of the twin whose clients wait for their answers."""
         return self._clients.waiting(self._twin.requests.pair)
+
+    @property
+    def failed(self) -> int:
+        """Decisions that the fallback took, as the policy raised, answered illegally or held for too long."""
+        return sum(self._guard.counts[kind] for kind in ("raised", "illegal", "held"))
 
     @property
     def _stuck(self) -> bool:

@@ -24,8 +24,8 @@ FALLBACK = "edf+f"
 
 def dispatcher_of(
     twin: Twin, policy: PolicyLike, clock: ManualClock, executor: Executor
-) -> tuple[Dispatcher, list[Network]]:
-    """And a network for each model of the twin's table. The policy may take as long as it likes."""
+) -> tuple[Dispatcher, list[Network], Guarded]:
+    """And a network for each model of the twin's table, and its policy, which may take as long as it likes."""
     assert twin.server is not None, "an older recording"
     costs = CostBook(len(twin.table.types))
     networks = [_loaded(costs, twin.server, model) for model in range(len(twin.server.blocks))]
@@ -39,7 +39,7 @@ def dispatcher_of(
     for agreement in twin.requests.agreements:
         dispatcher.add_pair(agreement)
     _seen_before(dispatcher.calm, twin, twin.server)
-    return dispatcher, networks
+    return dispatcher, networks, guard
 
 
 def _loaded(costs: CostBook, server: TwinServer, model: int) -> Network:

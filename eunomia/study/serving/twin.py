@@ -242,7 +242,17 @@ def _factors(
 
 
 def _agreement(pair: Data) -> Agreement:
-    slo = Slo(**pair["slo"]) if pair["slo"] else None
+    """Raises Damaged."""
+    whose = f"the pair of '{pair['tenant']!s:.50}' and '{pair['model']!s:.50}'"
+    for name in ("priority", "weight"):
+        if isinstance(pair[name], bool) or not isinstance(pair[name], int | float) or not is_time(pair[name]):
+            raise Damaged(f"{whose} has {name} {pair[name]!r:.50}; it is a number from 0 on")
+    if not all(isinstance(pair[name], str) for name in ("tenant", "model")):
+        raise Damaged(f"{whose} has a name that is no text")
+    try:
+        slo = Slo(**pair["slo"]) if pair["slo"] else None
+    except (TypeError, ConfigError) as error:
+        raise Damaged(f"{whose} was promised {pair['slo']!r:.100}: {error!s:.100}") from None
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
 

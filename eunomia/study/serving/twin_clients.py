@@ -5,8 +5,8 @@ recorded times instead, a replay that is a little slower than the server would p
 
 Each stretch of ``STRETCH`` requests of a pair (or of a tenant, who may take turns with networks) is looked at alone.
 Two signs make one suspect. A request that comes by itself comes anywhere between two answers; here most (``MOST``) come
-within ``SOON`` of the time to the next. Or nearly all (``EVEN``) find the same number under way, or one less, and
-nearly all (``NEARLY``) come after an answer within ``THINKS`` times what one takes. Each of them then follows the
+within ``SOON`` of the time to the next. Or nearly all (``EVEN``) find the same number under way, or one less. Then
+nearly all (``NEARLY``) have to come within ``THINKS`` times what an answer takes, behind one. Each suspect follows the
 latest answer before it that none follows yet. A camera shows both signs, too: it sends a fixed time after its last
 picture. Which of both it is, the slope of intervals over answers tells: 0 or 1. Where answers vary too little to tell
 (``SURE``), clients that think for less than ``IDLE`` of their answers are taken to wait.

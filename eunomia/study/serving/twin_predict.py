@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,16 @@ from eunomia.study.serving.twin import Twin
 
 @dataclass(frozen=True)
 class Prediction:
-    """Per pair: hit rate and 95th percentile of the response, in the order of the agreements; and over all."""
+    """Per pair: hit rate and 95th percentile of the response, in the order of the agreements; and over all.
+
+    ``failed``: decisions that the fallback took, as the policy raised or answered illegally.
+    """
 
     name: str
     hit_rate: npt.NDArray[np.float64]
     p95_s: npt.NDArray[np.float64]
     overall: float
+    failed: int = 0
 
 
 def measured(twin: Twin) -> Prediction:
@@ -31,8 +35,11 @@ def measured(twin: Twin) -> Prediction:
 
 
 def predict(twin: Twin, policy: PolicyLike) -> Prediction:
-    """What the simulator says the server would do under a policy."""
-    return _summary(policy_name(policy), twin, *replayed(twin, policy))
+    """What the server would do under a policy."""
+    if twin.server is None:
+        return _summary(policy_name(policy), twin, *simulated(twin, policy))
+    replay = Replay(twin, policy)
+    return replace(_summary(policy_name(policy), twin, *replay.play()), failed=replay.failed)
 
 
 def replayed(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:

@@ -93,6 +93,8 @@ def _act(url: str, policy: str, verdict: Verdict, serving: str, options: Promote
     facts, key_env, as_json = verdict.facts(), options.key_env, options.as_json
     if not as_json:
         _print_verdict(verdict)
+    if verdict.doubt:
+        note(verdict.doubt)
     if not verdict.passed:
         if as_json:
             print_json({**facts, "promoted": False})

@@ -72,7 +72,8 @@ def predict(
     if not as_json and stderr().is_terminal:
         stderr().print(f"replaying under {counted(len(asked), 'policy', 'policies')}; each is compiled once")
     if len(twin.requests) < len(whole.requests):
-        note(f"the last {len(twin.requests)} of {len(whole.requests)} requests are replayed")
+        few = f"; fewer than {ENOUGH} say nothing" if len(twin.requests) < ENOUGH else ""
+        note(f"the last {len(twin.requests)} of {len(whole.requests)} requests are replayed{few}")
     note_waiting(twin)
     rows = [measured(twin), *(simulate(twin, name) for name in asked)]
     told = rows[1 + asked.index(twin.policy)] if twin.policy in asked else _served(twin)

@@ -11,6 +11,7 @@ import pytest
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.overheads import DELAYS
+from eunomia.study.serving.promotion import judge
 from eunomia.study.serving.promotion import replay as judged
 from eunomia.study.serving.replay import Replay
 from eunomia.study.serving.twin import twin_of
@@ -229,6 +230,19 @@ def test_a_slow_policy_does_not_keep_throughput_because_fewer_requests_came(
         "window_requests": 10,
     }
     assert (judged(twin_of(content), "fcfs").gap[0] <= 0.0) == kept
+
+
+def test_a_verdict_says_where_the_replay_is_far_from_what_was_recorded() -> None:
+    requests: Requests = [(3.0 * n, "m", 1.5) for n in range(250)]
+    content = recording({"m": SHORT}, requests, policy="fcfs")
+    assert not judge(twin_of(content), "edf", "fcfs").doubt
+    for row in content["requests"][:50]:
+        row[5] = "late"
+    verdict = judge(twin_of(content), "edf", "fcfs")
+    assert verdict.doubt == (
+        "the twin is off for 'of-m, m': hits 80.0% recorded, 100.0% replayed under the policy that served"
+    )
+    assert not judge(twin_of(content), "fcfs", "edf").doubt, "nobody recorded what this one did"
 
 
 def test_a_policy_that_never_starts_anything_answers_nobody_and_ends() -> None:

@@ -29,6 +29,7 @@ from eunomia.study.serving.replay import Replay
 from eunomia.study.serving.twin import Twin
 from eunomia.study.serving.twin_part import latest
 
+FAR_HITS, ENOUGH = 0.02, 20  # from here on a replay is called off; requests of a pair
 LEAST = 200  # requests: with fewer, a replay says little
 STRETCHES, T_95 = 20, 2.093  # consecutive parts of a recording; Student's t of 19 degrees of freedom
 NO_CODE = (
@@ -74,7 +75,10 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The gate's answer. ``why``: one sentence. ``equal``: the recording cannot tell the two apart."""
+    """The gate's answer. ``why``: one sentence. ``equal``: the recording cannot tell the two apart.
+
+    ``doubt``: where the replay of the policy that served is far from what was recorded; empty = nowhere.
+    """
 
     passed: bool
     equal: bool
@@ -82,6 +86,7 @@ class Verdict:
     candidate: Replayed
     serving: Replayed
     requests: int
+    doubt: str = ""
 
     def facts(self) -> Data:
         """As plain data: the evidence that is kept with a policy in service."""
@@ -134,7 +139,25 @@ def judge(
     twin = latest(twin)
     new, old = replay(twin, candidate), replay(twin, serving)
     passed, equal, why = _decide(new, old, margin, even_if_equal=even_if_equal)
-    return Verdict(passed, equal, why, new, old, len(twin.requests))
+    doubt = _doubt(twin, old.hit) if policy_name(serving) == policy_name(twin.policy) else ""
+    return Verdict(passed, equal, why, new, old, len(twin.requests), doubt)
+
+
+def _doubt(twin: Twin, hit: npt.NDArray[np.bool_]) -> str:
+    """The pair whose hits under the policy that served are farthest from the recorded ones, in words."""
+    apart = [
+        (abs(float(hit[mine].mean() - twin.hit[mine].mean())), number)
+        for number in range(len(twin.requests.agreements))
+        if (mine := twin.requests.pair == number).sum() >= ENOUGH
+    ]
+    points, number = max(apart, default=(0.0, 0))
+    if points <= FAR_HITS:
+        return ""
+    pair, mine = twin.requests.agreements[number], twin.requests.pair == number
+    return (
+        f"the twin is off for '{pair.tenant:.50}, {pair.model:.50}': hits {twin.hit[mine].mean():.1%} recorded, "
+        f"{hit[mine].mean():.1%} replayed under the policy that served"
+    )
 
 
 def interval(new: Replayed, old: Replayed) -> float:

@@ -217,9 +217,9 @@ def test_what_the_server_notes_is_printed(
     monkeypatch.setattr("eunomia.cli.promote.ask", ask)
     words = ("promote", "http://127.0.0.1:1", "edf+f", "--recording", recording)
     code, out, err = eunomia(*words)
-    assert code == 0 and err == "note: compiled here\n" and "'edf+f' serves now" in out
+    assert code == 0 and err.endswith("note: compiled here\n") and "'edf+f' serves now" in out
     assert json.loads(eunomia(*words, "--json")[1])["note"] == "compiled here"
-    assert eunomia(*words, "--check")[2] == ""
+    assert "compiled here" not in eunomia(*words, "--check")[2]
 
 
 def test_a_function_is_refused_before_it_is_imported(eunomia: Any, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,19 @@ def test_compiling_may_take_long_and_is_said(clock: Clock, caplog: pytest.LogCap
     assert clock.time_s >= 200.0 and all("so far (the first start compiles it)" in m for m in caplog.messages)
 
 
+def stopped_once(begun: threading.Event, policy: Callable[[View], list[Assign]]) -> None:
+    """The start is stopped while it asks this policy."""
+
+    async def main() -> None:
+        asking = asyncio.ensure_future(warm_up_beside(policy))
+        await until_async(begun.is_set)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(main())
+
+
 def test_a_start_that_is_stopped_waits_for_no_policy(may_end: threading.Event) -> None:
     """As it was, Ctrl-C had no effect while a policy was asked."""
     begun = threading.Event()
@@ -96,14 +109,7 @@ def test_a_start_that_is_stopped_waits_for_no_policy(may_end: threading.Event) -
         may_end.wait()
         return []
 
-    async def main() -> None:
-        asking = asyncio.ensure_future(warm_up_beside(endless))
-        await until_async(begun.is_set)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-
-    asyncio.run(main())
+    stopped_once(begun, endless)
 
 
 def test_a_start_that_is_stopped_waits_for_the_function_that_is_being_compiled_and_no_other() -> None:
@@ -119,14 +125,7 @@ def test_a_start_that_is_stopped_waits_for_the_function_that_is_being_compiled_a
             ended.append("second")
         return []
 
-    async def main() -> None:
-        asking = asyncio.ensure_future(warm_up_beside(compiles))
-        await until_async(begun.is_set)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-
-    asyncio.run(main())
+    stopped_once(begun, compiles)
     assert ended == ["first"]
 
 

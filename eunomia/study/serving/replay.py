@@ -1,9 +1,9 @@
 """Recorded traffic before the server's own dispatcher: devices and time are made up, decisions are not.
 
 Leases, orders sent ahead, runs without a boundary, requests that change their device only where that gains: the same
-code does it here. A request's blocks take what they took when
-recorded, its way to the dispatcher and to its client as well; the rest is drawn from what was recorded
-(replay_times.py). So under the policy that served, it is queueing and decisions alone that are foretold.
+code does it here. A request's blocks take what they took when recorded, its way to the dispatcher and to its client as
+well; the rest is drawn from what was recorded (replay_times.py). So under the policy that served, it is queueing and
+decisions alone that are foretold.
 
 Clients that waited for answers wait for those of the replay (twin_clients.py); those that left, leave after as long.
 Batches are not formed, devices are never away, requests claim no priority, and the fallback is ``edf+f``. Does badly
@@ -34,10 +34,8 @@ from eunomia.study.serving.replay_times import Times
 from eunomia.study.serving.twin import Twin
 from eunomia.study.serving.twin_clients import clients_of
 
-WATCH_S, SLOWER = (
-    0.05,
-    0.05,
-)  # the server looks so often at those who wait; here less often while nothing happens
+WATCH_S = 0.05  # the server looks so often at those who wait
+SLOWER = 0.05  # of the time in which nothing happened, where that is longer
 IDLE_S = 30.0  # nothing has run for so long, and nothing comes: those who wait get no answer
 Event = Callable[[], None]
 
@@ -226,9 +224,8 @@ class Replay:
             self._start(device, follows, AHEAD)
         number, block = run.job.payload, run.next_block
         heard_s = self._times.heard_s(device, number, block, last=block == run.job.network.blocks)
-        self._hears_s[device] = max(
-            self._hears_s[device], self._clock.time_s + heard_s
-        )  # messages keep their order
+        # Messages keep their order.
+        self._hears_s[device] = max(self._hears_s[device], self._clock.time_s + heard_s)
         self._at(self._hears_s[device], lambda: self._heard(device, run))
 
     def _heard(self, device: int, run: Run) -> None:

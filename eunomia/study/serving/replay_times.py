@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from eunomia.inference.reference.noise import uniform
 from eunomia.serving.dispatch.jobs import SEVERAL
-from eunomia.serving.dispatch.overheads import DELAYS, HEARD
+from eunomia.serving.dispatch.overheads import DELAYS, HEARD, LOOK
 from eunomia.study.serving.twin import Twin
 
 STREAM = 16  # of lots; those below are the engine's
@@ -29,7 +29,7 @@ class Times:
 
     def delay_s(self, kind: str, device: int, number: int, block: int) -> float:
         """What is lost before this block of a request, or behind it; before its only run as recorded."""
-        if block == 0 and kind != HEARD and self._lost_s[number] >= 0.0:
+        if block == 0 and kind not in (HEARD, LOOK) and self._lost_s[number] >= 0.0:
             return self._lost_s[number]
         return self._drawn(self._server.delays[kind][device], number, block, DELAYS.index(kind))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,19 @@ def test_a_network_in_one_piece_answers_as_its_blocks_do_bit_by_bit(tmp_path: Pa
     ends_s = network.spread(10.0, 12.0)
     assert ends_s[0] == 10.0 and ends_s[-1] == pytest.approx(12.0) and len(ends_s) == network.blocks + 1
     np.testing.assert_allclose(np.diff(ends_s), 2.0 * np.array(network.block_s) / sum(network.block_s))
+
+
+def test_what_a_trial_takes_says_whether_a_network_may_run_in_one_piece(tmp_path: Path) -> None:
+    """Not the estimates by which it was cut: they are kept for good, and a profiler takes its time, too."""
+    path, cache = tmp_path / "network.onnx", tmp_path / "cache"
+    path.write_bytes(mobilenet_v2(side=64))
+    assert load_network(str(path), str(cache), {}, 5e-5, whole_s=1.0).has_whole
+    (kept,) = cache.glob("*.blocks/plan.json")
+    plan = json.loads(kept.read_text())
+    plan["blocks"] = [[*ends, 10.0] for *ends, _ in plan["blocks"]]
+    kept.write_text(json.dumps(plan))
+    assert load_network(str(path), str(cache), {}, 5e-5, whole_s=1.0).has_whole
+    assert not load_network(str(path), str(cache), {}, 5e-5, whole_s=1e-6).has_whole
 
 
 def test_weights_that_the_runtime_folds_are_no_inputs(tmp_path: Path) -> None:

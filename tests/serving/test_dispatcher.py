@@ -41,6 +41,10 @@ class Replay:
         self.log: list[tuple[float, int, int, int]] = []  # time, request, block, device
         self.gone: list[tuple[int, str]] = []
         self.stops: set[int] = set()
+        self.looks: list[int] = []
+
+    def look(self, device: int) -> None:
+        self.looks.append(device)
 
     def run(self, device: int, job: Job, first: int, last: int) -> None:
         now_s = self.clock.now_s()
@@ -103,6 +107,10 @@ class Watched(Replay):
 
     def queue(self, device: int, job: Job, first: int, last: int) -> None:
         raise AssertionError("nothing is told ahead")
+
+    def look(self, device: int) -> None:
+        lane, now_s = self.dispatcher.lanes[device], self.clock.now_s()
+        heapq.heappush(self.events, (lane.boundary_s(now_s, cut=True) + 1e-6, device, self.LOOK, lane.last))
 
     def _end(self, end_s: float, device: int, block: int, last: int) -> None:
         if block == self.LOOK:
@@ -465,8 +473,10 @@ def test_a_boundary_is_asked_about_once_and_only_while_somebody_waits() -> None:
     dispatcher = replay.dispatcher
     dispatcher.arrive(Job(0, replay.networks[0], 0.0, 50.0, payload=0))
     replay.clock.time_s, asked = 1.25, dispatcher.rounds
-    assert dispatcher.look_at(0) == 2.0 and dispatcher.rounds == asked, "nobody else waits"
+    assert dispatcher.look_at(0) == 4.0 and dispatcher.rounds == asked, "nobody else waits until the last"
+    assert not replay.looks
     dispatcher.arrive(Job(1, replay.networks[1], 1.5, 100.0, payload=1))
+    assert replay.looks == [0], "now somebody does"
     replay.clock.time_s, asked = 2.25, dispatcher.rounds
     assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1
     assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1, "the same boundary"

@@ -74,8 +74,9 @@ class Watched:
         )
         self.queue = [self.run]
         execution: Any = SimpleNamespace(
-            queues=[self.queue], dispatcher=self.dispatcher, stop=lambda device: self.said.append("stop")
-        )
+            queues=[self.queue], dispatcher=self.dispatcher, stop=lambda device: self.said.append("stop"),
+            looking=SimpleNamespace(),
+        )  # fmt: skip
         ladder: Any = SimpleNamespace(tries_on=lambda device: self.trial)
         devices: Any = [self.device]
         self.watching = Watching(devices, execution, ladder)

@@ -12,20 +12,17 @@ from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import FIRST_ROOM, Loading
+from eunomia.serving.devices.looking import LEAST_WAIT_S, Looking
 from eunomia.serving.devices.messages import Message, Placed
 from eunomia.serving.devices.moving import Moving
 from eunomia.serving.devices.objection import failure
-from eunomia.serving.devices.run import NO_ROOM, OFTEN_S, SUSPECT, SUSPECT_S, Run
+from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.neighbours import NOTHING, Ran, what_of
-from eunomia.serving.dispatch.overheads import LOOK
 from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ServingError, TooLong
 
-AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
-LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at once"
-LOOK_SHARE = 4.0  # a slow policy is left alone for so many times what its last look took
 HANG_FACTOR = 50.0  # a run that lasts this many times its estimate, and ``hang_s`` of its place on top, hangs
 MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
 TOO_LONG = "network '{}' was ended after {:.0f} ms: this input holds its device for too long"
@@ -41,8 +38,8 @@ class Execution:
 
     def __init__(self, arena: Arena, devices: Sequence[Device], loading: Loading, clock: Clock) -> None:
         self.queues: list[deque[Run]] = [deque() for _ in devices]
+        self.looking = Looking(self.queues)
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
-        self.suspects: Callable[[int], bool] = lambda device: False
         self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
         self._ticket = 0
         self._waking: asyncio.TimerHandle | None = None
@@ -51,6 +48,7 @@ class Execution:
     def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
         """Set the dispatcher that receives reports, and the holder of the answers."""
         self.dispatcher, self.answers = dispatcher, answers
+        self.looking.connect(dispatcher)
 
     def running(self) -> list[Run]:
         """Every run that a device works on, or whose outputs are on their way."""
@@ -88,6 +86,10 @@ class Execution:
         if not run.sent:
             self._released(device, run)
 
+    def look(self, device: int) -> None:
+        """Look at the next boundary: somebody waits by now."""
+        self.looking.soon(device)
+
     def wake(self, in_s: float) -> None:
         """Ask the policy again in so many seconds: it waits for something, such as a batch. The last counts."""
         if self._waking is not None:
@@ -124,35 +126,7 @@ class Execution:
         run.limit_s = now_s + HANG_FACTOR * left_s + hang_s
         if run.job.cancelled and not run.job.together:
             self.stop(device)
-        wait_s = left_s - self.dispatcher.options.ahead_s
-        loop = asyncio.get_running_loop()
-        if self.dispatcher.options.ahead_s > 0.0 and wait_s > 0.0:
-            loop.call_later(wait_s, self._nearly_over, device, run.ticket)
-        loop.call_later(LEAST_WAIT_S, self._look, device, run.ticket)
-        loop.call_later(SUSPECT * left_s + SUSPECT_S, self._suspect, device, run.ticket)
-
-    def _suspect(self, device: int, ticket: int) -> None:
-        """It should be over."""
-        if self._at_work(device, ticket) and self.suspects(device):
-            asyncio.get_running_loop().call_later(OFTEN_S, self._suspect, device, ticket)
-
-    def _look(self, device: int, ticket: int) -> None:
-        """Between two boundaries: ask the policy about the next one, if it may think otherwise by then."""
-        if self._at_work(device, ticket):
-            began_s = self._clock.now_s()
-            next_s, now_s = self.dispatcher.look_at(device), self._clock.now_s()
-            if next_s is not None:
-                self.dispatcher.overheads[device].delays[LOOK].put(now_s - began_s)
-                wait_s = max(next_s - now_s + AFTER_S, LEAST_WAIT_S, LOOK_SHARE * (now_s - began_s))
-                asyncio.get_running_loop().call_later(wait_s, self._look, device, ticket)
-
-    def _nearly_over(self, device: int, ticket: int) -> None:
-        """Time to ask the policy what this device shall do next."""
-        if self._at_work(device, ticket):
-            self.dispatcher.decide()
-
-    def _at_work(self, device: int, ticket: int) -> bool:
-        return bool(queue := self.queues[device]) and queue[0].ticket == ticket
+        self.looking.begins(device, run, left_s)
 
     def send(self, device: int, run: Run) -> None:
         """Tell a device."""

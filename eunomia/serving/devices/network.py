@@ -28,6 +28,7 @@ from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
 
 TRIAL_RUNS = 5
+MAY_TAKE = 1.25  # of the longest piece, in trials: cut networks take longer, and what runs take decides later
 
 
 class LoadedNetwork:
@@ -42,19 +43,26 @@ class LoadedNetwork:
         sessions: list[Session],
         names: list[tuple[list[str], list[str]]],
         ports: Ports,
-        whole: Session | None = None,
     ) -> None:
         self._pieces: Sequence[Runs] = [
             piece_of(session, inputs, outputs)
             for session, (inputs, outputs) in zip(sessions, names, strict=True)
         ]
-        if whole is not None:
-            self._whole = piece_of(whole, names[0][0], names[-1][1])
-        texts = any(port["datatype"] == BYTES for port in (*ports["inputs"], *ports["outputs"]))
-        if (whole is not None or len(sessions) == 1) and not texts:
-            self.bound = Bound(whole or sessions[0], ports)
-        self._ports = ports
+        self._ports, self._ends = ports, (names[0][0], names[-1][1])
         self.block_s: list[float] = []
+        if len(sessions) == 1:
+            self._bind(sessions[0])
+
+    def _bind(self, session: Session) -> None:
+        if all(port["datatype"] != BYTES for port in (*self._ports["inputs"], *self._ports["outputs"])):
+            self.bound = Bound(session, self._ports)
+
+    def keep_whole(self, session: Session, feed: Feed) -> None:
+        """Hold it in one piece, too; its first request is nobody's."""
+        whole = piece_of(session, *self._ends)
+        whole.run(live_of(feed))
+        self._whole = whole
+        self._bind(session)
 
     @property
     def blocks(self) -> int:
@@ -103,8 +111,6 @@ class LoadedNetwork:
                     began = clock()
                     live = self.run_block(n, live)
                     times[run, n] = clock() - began
-            if self._whole is not None:
-                self._whole.run(live_of(feed))  # its first request is nobody's
         self.block_s = np.median(times, axis=0).tolist()
 
     def description(self) -> Message:
@@ -121,13 +127,13 @@ def load_network(
     """
     cut = prepare(path, cache, shapes, target_s)
     try:
-        sessions, uncut = _sessions(cut, whole_s)
+        sessions = _sessions(cut)
     except Exception:  # damaged files are made again; the runtime's exceptions share no base
         shutil.rmtree(cut.folder, ignore_errors=True)
         cut = prepare(path, cache, shapes, target_s)
-        sessions, uncut = _sessions(cut, whole_s)
+        sessions = _sessions(cut)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
-    network = LoadedNetwork(sessions, names, {**cut.ports, "key": cut.key}, uncut)
+    network = LoadedNetwork(sessions, names, {**cut.ports, "key": cut.key})
 
     def measure(
         ones: bool,
@@ -136,6 +142,10 @@ def load_network(
         network.measure(trial_feed(cut.ports, shapes, ones=ones), time.thread_time)
 
     on_either(measure)
+    if len(sessions) > 1 and sum(network.block_s) <= MAY_TAKE * whole_s:
+        with contextlib.suppress(Exception):  # where its weights find no room twice, it serves cut
+            whole = _session(cut.whole, session_options(optimised=True))
+            network.keep_whole(whole, trial_feed(cut.ports, shapes, ones=network.ones))
     return network
 
 
@@ -188,21 +198,21 @@ def _folder(key: str, cache: str, target_s: float) -> Path:
     return Path(cache) / f"{key}-{target_s:g}.blocks"
 
 
-def _sessions(cut: CutNetwork, whole_s: float) -> tuple[list[Session], Session | None]:
-    """One per block, and one of the whole if it takes no longer than that."""
+def _session(path: Path, options: object) -> Session:
     import onnxruntime as ort
 
+    session: Session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session
+
+
+def _sessions(cut: CutNetwork) -> list[Session]:
+    """One per block."""
     options, several = session_options(optimised=True), len(cut.blocks) > 1
     if several:
         options.enable_mem_pattern = False  # one plan of memory per block makes blocks slower, not faster
         if _share_memory():
             options.add_session_config_entry("session.use_env_allocators", "1")
-    cpu = ["CPUExecutionProvider"]
-    files = [str(cut.folder / f"{n}.onnx") for n in range(len(cut.blocks))]
-    sessions = [ort.InferenceSession(file, options, providers=cpu) for file in files]
-    if not several or sum(estimate_s for _, _, estimate_s in cut.blocks) > whole_s:
-        return sessions, None
-    return sessions, ort.InferenceSession(str(cut.whole), session_options(optimised=True), providers=cpu)
+    return [_session(cut.folder / f"{n}.onnx", options) for n in range(len(cut.blocks))]
 
 
 @cache

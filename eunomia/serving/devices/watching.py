@@ -55,7 +55,7 @@ class Watching:
         self._devices, self._execution, self._ladder = devices, execution, ladder
         self._seen: dict[int, _Seen] = {}
         self.patience_s: Callable[[Job], float] = lambda job: math.inf
-        execution.suspects = self.suspects
+        execution.looking.suspects = self.suspects
 
     def look(self, now_s: float) -> None:
         """At every device."""

@@ -38,7 +38,8 @@ class Lane:
     message in time. ``asked_next``, ``asked_stop``: state of the queue at the policy's last call. ``looked``:
     the boundary of the policy's last call between boundaries. ``goes_on``: a boundary at which the policy
     lets this run go on, and what it notes in its memory then. ``owed``: what the policy notes at the start of this run
-    has not been asked for yet. ``followed``: the device had this order before it had ended the run before.
+    has not been asked for yet. ``followed``: the device had this order before it had ended the run before. ``alone``:
+    nobody waits, and its boundaries are not looked at until somebody does.
     """
 
     job: Job | None = None
@@ -60,6 +61,7 @@ class Lane:
     goes_on: tuple[int, Claim] | None = None
     owed: bool = False
     followed: bool = False
+    alone: bool = False
 
     @property
     def uncut(self) -> bool:
@@ -76,12 +78,16 @@ class Lane:
         """When that will be; never in the past."""
         return max(self.due_s[self.boundary(now_s, cut=cut) - self.first - 1], now_s)
 
+    def last_boundary_s(self, now_s: float) -> float:
+        """When the run will reach its last block; never in the past."""
+        return max(self.due_s[-2], now_s)
+
     def end_s(self, now_s: float) -> float:
         """When the run will end."""
         return max(self.due_s[-1], now_s)
 
     def clear(self) -> None:
         """Nothing runs."""
-        self.job, self.stopping, self.owed = None, False, False
+        self.job, self.stopping, self.owed, self.alone = None, False, False, False
         self.asked_next = self.asked_stop = NEVER
         self.goes_on, self.looked = None, NEVER

@@ -16,15 +16,16 @@ def look_at(state: State, device: int) -> float | None:
     """Check the policy's choice at the next boundary of what runs; returns when to check again.
 
     Checks once for each boundary; while nothing else waits and no faster device idles, only behind the last one, for
-    the policy's notes. None when there is nothing left to check: the run has no boundary left, or only arrivals change
-    this policy's choice.
+    the policy's notes (``decide`` has the executor look again once something does). None when there is nothing left to
+    check: the run has no boundary left, or only arrivals change this policy's choice.
     """
     settle(state)
     lane, now_s = state.lanes[device], state.clock.now_s()
     if lane.job is None or state.steady:
         return None
     boundary = lane.boundary(now_s, cut=True)
-    if len(state.waiting) or lane.next is not None or may_leave(state, device):
+    lane.alone = not (len(state.waiting) or lane.next is not None or may_leave(state, device))
+    if not lane.alone:
         if boundary != lane.looked:
             lane.looked, lane.asked_stop = boundary, NEVER
             reconsider(state, device)
@@ -34,7 +35,7 @@ def look_at(state: State, device: int) -> float | None:
         catch_up(state, device, lane.last - 1)
     if lane.stopping or boundary >= lane.last:
         return None
-    return lane.boundary_s(now_s, cut=True)
+    return lane.last_boundary_s(now_s) if lane.alone else lane.boundary_s(now_s, cut=True)
 
 
 def settle(state: State) -> None:

@@ -46,6 +46,9 @@ class Executor(Protocol):
     def revoke(self, device: int) -> None:
         """Not to start what was queued, if that is possible still; ``Dispatcher.done`` or ``released`` tells."""
 
+    def look(self, device: int) -> None:
+        """``Dispatcher.look_at`` is called at the next boundary of what runs, however late it was to be called."""
+
     def wake(self, in_s: float) -> None:
         """``Dispatcher.look_again`` is called after so many seconds."""
 

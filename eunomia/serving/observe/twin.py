@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from eunomia.core.data import Json
-from eunomia.serving.devices.execution import LEAST_WAIT_S
+from eunomia.serving.devices.looking import LEAST_WAIT_S
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.overheads import DELAYS, FEW_MOVES, means_s
 from eunomia.serving.models.repository import named

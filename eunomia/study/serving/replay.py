@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from eunomia.core.arrays import Floats, Records
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
-from eunomia.serving.devices.execution import AFTER_S, LEAST_WAIT_S, LOOK_SHARE
+from eunomia.serving.devices.looking import AFTER_S, LEAST_WAIT_S, LOOK_SHARE
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LOOK, MOVED
@@ -51,6 +51,7 @@ class Run:
     ends_s: list[float] = field(default_factory=list)
     version: int = 0  # counts the times at which it was to end
     over: bool = False
+    looks: int = 0  # at its boundaries: only the one that was set last comes
 
     @property
     def next_block(self) -> int:
@@ -143,6 +144,12 @@ class Replay:
     def revoke(self, device: int) -> None:
         """It does not come, unless it has begun already."""
         self._told[device][-1].revoked = True
+
+    def look(self, device: int) -> None:
+        """Somebody waits by now."""
+        run = self._told[device][0]
+        next_s = self.dispatcher.lanes[device].boundary_s(self._clock.time_s, cut=True)
+        self._look_after(max(next_s - self._clock.time_s + AFTER_S, LEAST_WAIT_S), device, run)
 
     def wake(self, in_s: float) -> None:
         """The policy is asked again; the last wish counts."""
@@ -270,7 +277,12 @@ class Replay:
             self._after(
                 left_s - ahead_s, lambda: self.dispatcher.decide() if self._works(device, run) else None
             )
-        self._after(LEAST_WAIT_S, lambda: self._look(device, run))
+        self._look_after(LEAST_WAIT_S, device, run)
+
+    def _look_after(self, wait_s: float, device: int, run: Run) -> None:
+        run.looks += 1
+        look = run.looks
+        self._after(wait_s, lambda: self._look(device, run) if look == run.looks else None)
 
     def _look(self, device: int, run: Run) -> None:
         """Between two boundaries."""
@@ -280,7 +292,7 @@ class Replay:
                 boundary = self.dispatcher.lanes[device].boundary(now_s, cut=True)
                 took_s = self._times.delay_s(LOOK, device, run.job.payload, boundary)
                 wait_s = max(next_s - now_s - took_s + AFTER_S, LEAST_WAIT_S, LOOK_SHARE * took_s)
-                self._after(took_s + wait_s, lambda: self._look(device, run))
+                self._look_after(took_s + wait_s, device, run)
 
     def _works(self, device: int, run: Run) -> bool:
         return bool(self._told[device]) and self._told[device][0] is run

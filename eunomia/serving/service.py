@@ -339,7 +339,7 @@ class Service(Callers):
             agreement.tenant, agreement.model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
             job.batch, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
             named(job.network.name)[1], (job.cost_row, job.network.blocks), job.work_s, job.expected_s,
-            job.lost_s, job.runs, job.worked_on,
+            job.lost_s, job.usual_s, job.runs, job.worked_on,
         )  # fmt: skip
         for pair in self.admission.retired(job, answered=retired.answered):
             self.pool.dispatcher.missed(pair)

@@ -43,6 +43,7 @@ def recording(
             0.0,
             0.0,
             0.0,
+            0.0,
             0,
             -1,
         ]
@@ -132,21 +133,23 @@ def test_each_start_loses_what_such_starts_lose() -> None:
         assert {kind: pytest.approx(draws) for kind, draws in seen.items() if draws} == expected
 
 
-def test_what_was_lost_before_its_only_run_is_lost_there_again() -> None:
-    content = recording({"m": [[1.0]] * 2}, [(0.0, "m", None), (5.0, "m", None)], delays=lost(first=0.5))
-    content["requests"][0][13:15] = [0.125, 1]
-    content["requests"][1][13:15] = [0.125, 2]  # nobody knows before which of its two runs
-    assert responses(content, "fcfs") == pytest.approx([2.125, 2.5])
+def test_a_request_loses_before_each_run_as_much_beyond_the_mean_as_it_did() -> None:
+    requests: Requests = [(0.0, "m", None), (5.0, "m", None), (10.0, "m", None), (15.0, "m", None)]
+    content = recording({"m": [[1.0]] * 2}, requests, delays=lost(first=0.5))
+    content["requests"][0][13:16] = [0.125, 0.5, 1]
+    content["requests"][1][13:16] = [1.5, 1.25, 2]  # of two kinds
+    content["requests"][2][13:16] = [0.0, 4.0, 1]  # never less than nothing
+    assert responses(content, "fcfs") == pytest.approx([2.125, 2.625, 2.0, 2.5])
 
 
 def test_a_request_takes_what_it_took_where_it_ran_and_what_others_took_elsewhere() -> None:
     content = recording({"m": [[1.0, 1.0]] * 2}, [(0.0, "m", None), (0.0, "m", None)], devices=2)
     content["runs"] = {"m": [[7.0], [3.0]]}
     for row in content["requests"]:
-        row[11:] = [1.0, 2.0, 0.0, 2, 0]  # both ran on the first device, in half of the mean
+        row[11:] = [1.0, 2.0, 0.0, 0.0, 2, 0]  # both ran on the first device, in half of the mean
     assert responses(content, "fcfs") == pytest.approx([1.0, 6.0])
     for row in content["requests"]:
-        row[11:] = [3.0, 2.0, 0.0, 2, -2]  # on both of them, half as long again as in the mean
+        row[11:] = [3.0, 2.0, 0.0, 0.0, 2, -2]  # on both of them, half as long again as in the mean
     assert responses(content, "fcfs") == pytest.approx([3.0, 3.0])
 
 
@@ -196,7 +199,7 @@ def waiting_clients(
         free_s = max(free_s, at) + served_s
         ready[ready.index(at)] = free_s + think_s
         rows.append(
-            [at, "of-m", "m", None, 1, "late", free_s - at, 0.0, 0.0, 0.0, 0, served_s, 1.0, 0.0, 1, 0]
+            [at, "of-m", "m", None, 1, "late", free_s - at, 0.0, 0.0, 0.0, 0, served_s, 1.0, 0.0, 0.0, 1, 0]
         )
     content = recording({"m": [[1.0]]}, [])
     return content | {"requests": rows}
@@ -331,15 +334,27 @@ def test_an_older_recording_is_told_by_the_engine() -> None:
         ({"options": {"ahead_s": -1.0, "starve_s": None, "calm_s": None}}, "ahead_s is -1.0; it lies in"),
         ({"lease_s": "long"}, "lease_s is 'long'"),
         (
-            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1e300, 1.0, 0.0, 1, 0]]},
+            {
+                "requests": [
+                    [0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1e300, 1.0, 0.0, 0.0, 1, 0]
+                ]
+            },
             "1e.300 s, 1e.300 times its",
         ),
         (
-            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, -1.0, 1.0, 0.0, 1, 0]]},
+            {
+                "requests": [
+                    [0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, -1.0, 1.0, 0.0, 0.0, 1, 0]
+                ]
+            },
             "worked for -1.0 s",
         ),
         (
-            {"requests": [[0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1.0, 1.0, 0.0, 1, "a"]]},
+            {
+                "requests": [
+                    [0.0, "of-m", "m", 1.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0, 1.0, 1.0, 0.0, 0.0, 1, "a"]
+                ]
+            },
             "on device 'a'",
         ),
     ],
@@ -369,3 +384,14 @@ def test_a_damaged_pair_is_told_in_words(change: dict[str, Any], says: str) -> N
 def test_a_network_that_no_device_runs_to_its_end_is_damaged() -> None:
     with pytest.raises(ConfigError, match="no device runs all blocks of network 'm'"):
         twin_of(recording({"m": [[1.0, -1.0], [-1.0, 1.0]]}, [(0.0, "m", 1.0)], devices=2))
+
+
+def test_a_client_who_is_faster_than_it_was_goes_on_until_the_recording_ends() -> None:
+    """One client of 1 s a request; told that each takes half of it, it meets who comes by himself at 39.14 s."""
+    content = waiting_clients(1.0, clients=1)
+    for row in content["requests"]:
+        row[11] = 0.5
+    alone = [39.14, "of-n", "n", None, 1, "late", 0.5, 0.0, 0.0, 0.0, 1, 0.5, 1.0, 0.0, 0.0, 1, 0]
+    both = recording({"m": [[1.0]], "n": [[1.0]]}, []) | {"requests": [*content["requests"], alone]}
+    found = responses(both, "fcfs")  # its 77th request runs from 38.76 to 39.26
+    assert found == pytest.approx([0.5] * 39 + [0.62, 0.5])

@@ -117,7 +117,7 @@ class Dispatcher(State):
     def wait_again(self, job: Job) -> None:
         """A job whose run was lost starts again from its first block."""
         job.block, job.device, job.worked_on = 0, -1, NOWHERE
-        job.work_s, job.expected_s, job.lost_s, job.runs = 0.0, 0.0, 0.0, 0
+        job.work_s, job.expected_s, job.lost_s, job.usual_s, job.runs = 0.0, 0.0, 0.0, 0.0, 0
         self.classify(job)
         self.wait(job)
 

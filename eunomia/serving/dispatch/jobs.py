@@ -23,7 +23,7 @@ class Job:
     it, itself not included. ``split``: numbers of those that shared a batch which the runtime refused, and have not run
     alone since. ``probe``: it runs although it seems hopeless, to see whether it is. ``work_s``: what its blocks took,
     in the mean they take ``expected_s``; ``worked_on``: the device, ``SEVERAL`` where there were more, or a batch.
-    ``lost_s``: before its ``runs``.
+    ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose in the mean.
     """
 
     pair: int
@@ -50,6 +50,7 @@ class Job:
     work_s: float = 0.0
     expected_s: float = 0.0
     lost_s: float = 0.0
+    usual_s: float = 0.0
     runs: int = 0
     worked_on: int = NOWHERE
     reach_s: float = 0.0  # from its acceptance until the policy had seen it and devices had their orders

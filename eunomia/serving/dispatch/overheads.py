@@ -30,7 +30,7 @@ class Latest:
 
     def __init__(self, kept: int = KEPT, of: int = 1) -> None:
         self._values, self._weights, self.count = np.zeros(kept), np.ones(kept), 0
-        self._of = of * kept
+        self._of, self._sum = of * kept, 0.0
 
     def add(self, values: Floats, weights: Floats | float = 1.0) -> None:
         """In their order."""
@@ -44,8 +44,14 @@ class Latest:
         if self.count >= kept < self._of:
             at = int(random() * min(self.count + 1, self._of))
         if at < kept:
+            self._sum += value - self._values[at]
             self._values[at], self._weights[at] = value, weight
         self.count += 1
+
+    @property
+    def mean(self) -> float:
+        """Of values that were ``put``, whatever they weigh; 0 without values."""
+        return self._sum / max(1, min(self.count, len(self._values)))
 
     @property
     def most(self) -> float:

@@ -84,9 +84,10 @@ def _learn_delays(state: State, device: int, began_s: float, ended_s: float, bes
         decided_s = lane.start_s - max(lane.heard_s, job.heard_s)
         could_s = lane.start_s - (decided_s if waited and 0.0 < decided_s <= HOLD_S else 0.0)
     lost = lost_s(could_s, began_s, beside_s)
-    job.lost_s, job.runs = job.lost_s + lost, job.runs + 1
+    delays = (state.overheads[device] if holder is None else holder).delays[kind]
     if lost <= LONGEST_MOVE_S:
-        (state.overheads[device] if holder is None else holder).delays[kind].put(lost)
+        delays.put(lost)
+    job.lost_s, job.usual_s, job.runs = job.lost_s + lost, job.usual_s + delays.mean, job.runs + 1
     state.overheads[device].delays[HEARD].put(max(0.0, state.clock.now_s() - ended_s))
 
 

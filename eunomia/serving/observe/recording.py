@@ -25,14 +25,15 @@ ROW = np.dtype(
         ("work_s", "f4"),
         ("expected_s", "f4"),
         ("lost_s", "f4"),
+        ("usual_s", "f4"),
         ("runs", "i4"),
         ("worked_on", "i2"),
     ]
 )
 
 
-# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer, size, work, expected, lost, runs,
-# device
+# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer, size, work, expected, lost, usual,
+# runs, device
 Row = list[float | str | None]
 
 
@@ -65,6 +66,7 @@ class Recording:
             request.work_s,
             request.expected_s,
             request.lost_s,
+            request.usual_s,
             request.runs,
             request.worked_on,
         )
@@ -85,7 +87,7 @@ class Recording:
         Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait
         for the first block. Then the time from acceptance until devices knew, and from the end of the last
         run to the answer. Then the number of its size, what its blocks took and take in the mean. Last what was
-        lost before its runs, their number, and where they were.
+        lost before its runs and is in the mean, their number, and where they were.
         """
         at = self._count % len(self._rows)
         full = self._count >= len(self._rows)
@@ -96,7 +98,7 @@ class Recording:
 
 
 def _listed(
-    row: tuple[float, float, float, float, int, int, float, float, int, float, float, float, int, int],
+    row: tuple[float, float, float, float, int, int, float, float, int, float, float, float, float, int, int],
     names: list[tuple[str, str, str]],
 ) -> Row:
     arrival_s, deadline_s, response_s, queue_s, batch, who, *rest = row

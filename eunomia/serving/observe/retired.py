@@ -25,6 +25,7 @@ class Retired:
     work_s: float = 0.0  # of its blocks
     expected_s: float = 0.0  # that they take in the mean
     lost_s: float = 0.0  # before its runs
+    usual_s: float = 0.0  # that such starts lose in the mean
     runs: int = 0
     worked_on: int = -1  # the only device that ran them; -1 = none, -2 = several, or together with others
 

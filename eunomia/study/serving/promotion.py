@@ -109,13 +109,12 @@ def replay(twin: Twin, policy: PolicyLike) -> Replayed:
 def _stricter(gap: Floats, results: Records, episode: Episode, waiting: Sequence[int]) -> Floats:
     """Throughput that pairs were promised whose clients wait: a slow policy has fewer requests of theirs."""
     jobs, count = episode.problem.jobs, np.bincount(episode.problem.jobs.pair)
-    length_s = float(np.nanmax([results["arrival_s"].max(), np.nanmax(results["finish_s"])]))
     asked = [p for p in np.flatnonzero(jobs.slo_kind >= 0).tolist() if p < len(count) and count[p]]
     for place, pair in enumerate(asked):
-        slo = promised(jobs, pair)
+        slo, mine = promised(jobs, pair), results[jobs.pair == pair]
+        length_s = float(np.nanmax([mine["arrival_s"].max(), np.nanmax(mine["finish_s"], initial=0.0)]))
         if pair in waiting and slo.kind == "throughput" and length_s > 0.0:
-            departed = int(np.isfinite(results["finish_s"][jobs.pair == pair]).sum())
-            gap[place] = min(slo.gap(departed / length_s), WORST)
+            gap[place] = min(slo.gap(int(np.isfinite(mine["finish_s"]).sum()) / length_s), WORST)
     return gap
 
 

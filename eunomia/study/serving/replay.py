@@ -6,6 +6,8 @@ well; the rest is drawn from what was recorded (replay_times.py). So under the p
 decisions alone that are foretold.
 
 Clients that waited for answers wait for those of the replay (twin_clients.py); those that left, leave after as long.
+A client who is faster here than in the recording goes on with what it sent before until that ends, so that the others
+find as many rivals as they had; such requests are not counted.
 Batches are not formed, devices are never away, requests claim no priority, and the fallback is ``edf+f``. Does badly
 where the front end itself was busy: another policy would find it busy at other times, and deciding takes no time here.
 """
@@ -15,9 +17,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +29,7 @@ from eunomia.core.arrays import Floats, Records
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
 from eunomia.serving.devices.looking import AFTER_S, LEAST_WAIT_S, LOOK_SHARE
 from eunomia.serving.dispatch.clock import ManualClock
-from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.jobs import GONE, Job
 from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LOOK, MOVED
 from eunomia.study.inference.policy import PolicyLike
 from eunomia.study.serving.replay_start import dispatcher_of
@@ -59,6 +62,13 @@ class Run:
         return self.first + len(self.ends_s) - 1
 
 
+class Again(NamedTuple):
+    """A request beyond the recorded ones: of a client by its requests, at this place among them."""
+
+    client: Sequence[int]
+    place: int
+
+
 class Replay:
     """One run of a recording; the dispatcher's executor."""
 
@@ -68,20 +78,27 @@ class Replay:
         self._model = twin.model.tolist()
         self._clients = clients_of(twin)
         self._next = {int(j): k for k, j in enumerate(self._clients.after) if j >= 0}
+        self._left = len(twin.requests)  # without an answer
+        sent_s = twin.requests.arrival_s - twin.reach_s
+        self._goes_on, self._ends_s = (
+            self._clients.going_on(sent_s, sent_s + twin.gone_s),
+            float(sent_s.max()),
+        )
+        self._extra: dict[Job, Again] = {}
         self._told: list[deque[Run]] = [deque() for _ in twin.table.types]  # as the front end sees it
         self._busy: list[Run | None] = [None for _ in twin.table.types]  # as devices do
         self._hears_s = [0.0 for _ in twin.table.types]
         self._events: list[tuple[float, int, Event]] = []
         self._count = self._wakes = self._coming = 0
         self._active_s, self._watched = 0.0, False
-        self.arrival_s, self.gone_s, self.finish_s = np.full((3, len(twin.requests)), math.nan)
+        self.arrival_s, self.finish_s = np.full((2, len(twin.requests)), math.nan)
 
     def play(self) -> tuple[npt.NDArray[np.bool_], Floats]:
         """(n,): whether each request was in time, and its response [s], nan = none."""
         twin, requests = self._twin, self._twin.requests
         for number in np.flatnonzero(self._clients.after < 0).tolist():
             self._comes(float(requests.arrival_s[number]), number)
-        while self._events and not self._stuck:
+        while self._events and self._left and not self._stuck:
             self._clock.time_s, _, event = heapq.heappop(self._events)
             event()
         reached_s = np.where(twin.failed, np.nan, self.finish_s - self.arrival_s)
@@ -162,7 +179,7 @@ class Replay:
     def dropped(self, job: Job, why: str) -> None:
         """A request gets no answer but that."""
         self.dispatcher.leave(job, dropped=True)
-        self._answered(job.payload)
+        self._answered(job)
 
     # --- requests ------------------------------------------------------------------------------------
 
@@ -170,14 +187,18 @@ class Replay:
         self._coming += 1
         self._at(at_s, lambda: self._arrive(number))
 
-    def _arrive(self, number: int) -> None:
+    def _arrive(self, number: int, again: Again | None = None) -> None:
         requests, now_s, twin = self._twin.requests, self._clock.time_s, self._twin
-        self._coming -= 1
-        self.arrival_s[number] = self._active_s = now_s
+        self._active_s = now_s
+        if again is None:
+            self._coming -= 1
+            self.arrival_s[number] = now_s
         due_s = now_s + float(requests.relative_deadline_s[number])
         sent_s = now_s - float(twin.reach_s[number])
         network = self._networks[self._model[number]]
         job = Job(int(requests.pair[number]), network, sent_s, due_s, payload=number)
+        if again is not None:
+            self._extra[job] = again
         if twin.given_up[number] and math.isfinite(twin.gone_s[number]):
             self._at(sent_s + float(twin.gone_s[number]), lambda: self._given_up(job))
         self.dispatcher.arrive(job)
@@ -185,25 +206,39 @@ class Replay:
 
     def _given_up(self, job: Job) -> None:
         """Its client has left: out of the queue now, or off the device at the next boundary."""
-        if math.isfinite(self.gone_s[job.payload]):
+        if job.state == GONE:
             return
         job.cancelled = True
-        self.gone_s[job.payload] = self._clock.time_s
         if self.dispatcher.waiting.shown(job):
             self.dispatcher.withdraw(job)
             self.dispatcher.leave(job, dropped=True, by_client=True)
         for device, told in enumerate(self._told):
             if told and told[0].job is job:
                 self.stop(device)
-        self._answered(job.payload)
+        self._answered(job)
 
-    def _answered(self, number: int) -> None:
+    def _answered(self, job: Job) -> None:
         """Its client may send the next one."""
-        self.gone_s[number] = self._clock.time_s
-        follower = self._next.pop(number, None)
+        if (again := self._extra.pop(job, None)) is not None:
+            self._send_again(again.client, again.place + 1)
+            return
+        self._left -= 1
+        follower = self._next.pop(job.payload, None)
         if follower is not None:
-            wait_s = self._clients.think_s[follower] + self._twin.reach_s[follower]
-            self._comes(self._clock.time_s + float(wait_s), follower)
+            self._comes(self._clock.time_s + self._thinks_s(follower), follower)
+        elif job.payload in self._goes_on:
+            self._send_again(self._goes_on[job.payload], 0)
+
+    def _thinks_s(self, number: int) -> float:
+        """From the answer before it until the dispatcher knows of this request."""
+        return float(self._clients.think_s[number] + self._twin.reach_s[number])
+
+    def _send_again(self, client: Sequence[int], place: int) -> None:
+        """What it had sent, from the second on."""
+        number = client[1 + place % (len(client) - 1)]
+        at_s = self._clock.time_s + self._thinks_s(number)
+        if at_s <= self._ends_s:
+            self._at(at_s, lambda: self._arrive(number, Again(client, place)))
 
     # --- devices -------------------------------------------------------------------------------------
 
@@ -264,8 +299,9 @@ class Replay:
         """All its blocks have run."""
         self.dispatcher.leave(job, dropped=job.cancelled, by_client=job.cancelled)
         if not job.cancelled:
-            self.finish_s[job.payload] = self._clock.time_s
-            self._answered(job.payload)
+            if job not in self._extra:
+                self.finish_s[job.payload] = self._clock.time_s
+            self._answered(job)
 
     def _begins(self, device: int, run: Run) -> None:
         """The front end knows that it runs: it looks at it at boundaries, and before its end."""

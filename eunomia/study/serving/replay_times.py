@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 from eunomia.inference.reference.noise import uniform
 from eunomia.serving.dispatch.jobs import SEVERAL
@@ -24,13 +25,16 @@ class Times:
         self._twin, self._server, self._seed = twin, twin.server, seed
         self._model: list[int] = twin.model.tolist()
         places, factors = twin.worked_on.tolist(), twin.factor.tolist()
-        self._lost_s: list[float] = twin.lost_s.tolist()
+        self._more_s: list[float] = twin.more_s.tolist()
+        self._mean_s = {
+            kind: [fmean(draws) for draws in lists] for kind, lists in self._server.delays.items()
+        }
         self._own: list[tuple[int, float]] = list(zip(places, factors, strict=True))
 
     def delay_s(self, kind: str, device: int, number: int, block: int) -> float:
-        """What is lost before this block of a request, or behind it; before its only run as recorded."""
-        if block == 0 and kind not in (HEARD, LOOK) and self._lost_s[number] >= 0.0:
-            return self._lost_s[number]
+        """What is lost before this block of a request, or behind it; before it, as much beyond the mean as recorded."""
+        if kind not in (HEARD, LOOK) and not math.isnan(more_s := self._more_s[number]):
+            return max(0.0, self._mean_s[kind][device] + more_s)
         return self._drawn(self._server.delays[kind][device], number, block, DELAYS.index(kind))
 
     def heard_s(self, device: int, number: int, block: int, *, last: bool) -> float:

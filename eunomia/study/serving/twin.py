@@ -58,7 +58,7 @@ class Twin:
     end of its last block to its answer; ``gone_s`` (n,): from its arrival to its answer of whatever kind (nan = not
     known). ``given_up``, ``failed`` (n,): its client left before its answer; it had none for another reason, but
     for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on``, or on several.
-    ``lost_s`` (n,): what was lost before its only run (nan = there were more).
+    ``more_s`` (n,): what each of its runs lost before it beyond the mean of such starts (nan = not known).
     ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
     whose block times were not recorded, by network; they are in nothing else here.
     """
@@ -79,7 +79,7 @@ class Twin:
     given_up: npt.NDArray[np.bool_]
     failed: npt.NDArray[np.bool_]
     factor: npt.NDArray[np.float64]
-    lost_s: npt.NDArray[np.float64]
+    more_s: npt.NDArray[np.float64]
     worked_on: npt.NDArray[np.int64]
     server: TwinServer | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -201,7 +201,7 @@ def _read(content: Data) -> Twin:
         np.array([r[5] in GIVEN_UP for r in rows]),
         np.array([r[5] not in (*ANSWERED, *GIVEN_UP, "hopeless") for r in rows]),
         _factors(rows, worked_on, costs, [place_of[r[2]] for r in rows]),
-        np.array([r[13] if dispatched and r[14] == 1 else math.nan for r in rows]),
+        np.array([(r[13] - r[14]) / r[15] if dispatched and r[15] > 0 else math.nan for r in rows]),
         worked_on,
         twin_server(content, costs.blocks, tuple(list(networks)[n] for n in costs.table.size_of)),
         dict(left_out),
@@ -210,13 +210,13 @@ def _read(content: Data) -> Twin:
 
 def _device(row: Row) -> int:
     """Where the blocks of a request were run; -1 = on none, -2 = on several."""
-    fine = all(is_time(row[n]) for n in (11, 12, 13)) and type(row[14]) is int and type(row[15]) is int
-    if not fine or row[13] > MOST_S * max(row[14], 1):
+    fine = all(is_time(row[n]) for n in (11, 12, 13, 14)) and type(row[15]) is int and type(row[16]) is int
+    if not fine or max(row[13], row[14]) > MOST_S * max(row[15], 1):
         raise Damaged(
-            f"a request of '{row[1]:.50}' worked for {row[11]!r:.50} s on device {row[15]!r:.50}, "
-            f"and lost {row[13]!r:.50} s before {row[14]!r:.50} runs"
+            f"a request of '{row[1]:.50}' worked for {row[11]!r:.50} s on device {row[16]!r:.50}, "
+            f"and lost {row[13]!r:.50} s ({row[14]!r:.50} in the mean) before {row[15]!r:.50} runs"
         )
-    return row[15] if row[11] > 0.0 else NOWHERE
+    return row[16] if row[11] > 0.0 else NOWHERE
 
 
 def _factors(

@@ -4,12 +4,12 @@ A client that sends its next request when it has its answer slows down with its 
 recorded times instead, a replay that is a little slower than the server would pile them up without end.
 
 Each stretch of ``STRETCH`` requests of a pair (or of a tenant, who may take turns with networks) is looked at alone.
-Two signs make one suspect. A request that comes by itself comes anywhere between two answers; here most (``MOST``) come
-within ``SOON`` of the time to the next. Or nearly all (``EVEN``) find the same number under way, or one less. Then
-nearly all (``NEARLY``) have to come within ``THINKS`` times what an answer takes, behind one. Each suspect follows the
-latest answer before it that none follows yet. A camera shows both signs, too: it sends a fixed time after its last
-picture. Which of both it is, the slope of intervals over answers tells: 0 or 1. Where answers vary too little to tell
-(``SURE``), clients that think for less than ``IDLE`` of their answers are taken to wait.
+Two signs make one suspect. Nearly all (``EVEN``) find the same number under way, or one less; then nearly all
+(``NEARLY``) have to come within ``THINKS`` times what an answer takes, behind one. Or: a request that comes by itself
+comes anywhere between two answers; here most (``MOST``) come within ``SOON`` of the time to the next, and those wait.
+Each suspect follows the latest answer before it that none follows yet. A camera shows both signs, too: it sends a fixed
+time after its last picture. Which of both it is, the slope of intervals over answers tells: 0 or 1. Where answers vary
+too little to tell (``SURE``), clients that think for less than ``IDLE`` of their answers are taken to wait.
 
 Does badly for clients that think for several times their answers: they count as sending by themselves. So it does for a
 camera that keeps its device busy by answers that all take the same time: it counts as waiting.
@@ -17,6 +17,7 @@ camera that keeps its device busy by answers that all take the same time: it cou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,22 @@ class Following(NamedTuple):
 
     after: Ints
     think_s: Floats
+
+    def going_on(self, sent_s: Floats, answered_s: Floats) -> dict[int, list[int]]:
+        """Clients who would have sent on: by the last request of each, all of them in order.
+
+        So soon after that one's answer the recording ends that nobody knows whether its client had ended.
+        """
+        last = set(np.flatnonzero(self.after >= 0).tolist()) - set(self.after.tolist())
+        clients = {}
+        for tail in last:
+            mine = [tail]
+            while (before := int(self.after[mine[-1]])) >= 0:
+                mine.append(before)
+            longest_s = float(self.think_s[mine].max())
+            if answered_s[tail] >= sent_s.max() - THINKS * longest_s:
+                clients[tail] = mine[::-1]
+        return clients
 
     def waiting(self, pair: Ints) -> list[int]:
         """Pairs of which some request follows an answer; ``pair`` (n,): of each request."""
@@ -72,26 +89,46 @@ def following(pair: Ints, tenant: Ints, sent_s: Floats, answered_s: Floats) -> F
 
 def _following(sent_s: Floats, answered_s: Floats) -> Following:
     """The same of those that may follow each other."""
-    count = len(sent_s)
-    most_s = np.full(count, -1.0)  # after an answer; below 0 = it comes by itself
-    enough, took_s = np.full(count, np.inf), answered_s - sent_s
-    stretches = np.array_split(np.argsort(sent_s, kind="stable"), max(1, round(count / STRETCH)))
-    if count < FEWEST or not np.isfinite(answered_s).any():
-        return Following(np.full(count, -1), np.zeros(count))
+    nobody = Following(np.full(len(sent_s), -1), np.zeros(len(sent_s)))
+    if len(sent_s) < FEWEST or not np.isfinite(answered_s).any():
+        return nobody
+    stretches = np.array_split(np.argsort(sent_s, kind="stable"), max(1, round(len(sent_s) / STRETCH)))
+    for even in (True, False):
+        found = _suspects(sent_s, answered_s, stretches, even=even)
+        follow = found.after >= 0
+        if _wait(found.think_s[follow], (answered_s - sent_s)[found.after[follow]]):
+            return found
+    return nobody
+
+
+def _suspects(sent_s: Floats, answered_s: Floats, stretches: Sequence[Ints], *, even: bool) -> Following:
+    """By the one sign in each stretch, else by the other; ``even``: numbers under way come first."""
+    most_s = np.full(len(sent_s), -1.0)  # after an answer; below 0 = it comes by itself
+    enough, took_s = np.full(len(sent_s), np.inf), answered_s - sent_s
     since_s, gap_s, level = _moments(sent_s, answered_s)
-    for mine in stretches:
-        soon, top = _soon(since_s[mine], gap_s[mine]), _even(level[mine])
-        if soon.any():
-            most_s[mine[soon]], enough[mine] = since_s[mine][soon].max(), MOST * soon.sum()
-        elif top:
+
+    def are_even(mine: Ints) -> bool:
+        if top := _even(level[mine]):
             most_s[mine], enough[mine] = THINKS * np.nanmedian(took_s[mine]), NEARLY * (len(mine) - top)
+        return bool(top)
+
+    def come_soon(mine: Ints) -> bool:
+        soon = _soon(since_s[mine], gap_s[mine])
+        if soon.any():
+            most_s[mine], enough[mine] = np.where(soon, since_s[mine][soon].max(), -1.0), MOST * soon.sum()
+        return bool(soon.any())
+
+    first, second = (are_even, come_soon) if even else (come_soon, are_even)
+    seen = [first(mine) for mine in stretches]
+    found = _matched(sent_s, answered_s, most_s)
+    for mine, fits in zip(stretches, seen, strict=True):
+        if not fits or (found.after[mine] >= 0).sum() < enough[mine[0]]:
+            most_s[mine], enough[mine] = -1.0, np.inf
+            second(mine)
     found = _matched(sent_s, answered_s, most_s)
     for mine in stretches:
         if (found.after[mine] >= 0).sum() < enough[mine[0]]:
             found.after[mine], found.think_s[mine] = -1, 0.0
-    follow = found.after >= 0
-    if not _wait(found.think_s[follow], took_s[found.after[follow]]):
-        found.after[:], found.think_s[:] = -1, 0.0
     return found
 
 

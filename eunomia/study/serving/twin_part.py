@@ -27,7 +27,7 @@ def part(twin: Twin, start: int, end: int) -> Twin:
         given_up=twin.given_up[rows],
         failed=twin.failed[rows],
         factor=twin.factor[rows],
-        lost_s=twin.lost_s[rows],
+        more_s=twin.more_s[rows],
         worked_on=twin.worked_on[rows],
     )
 

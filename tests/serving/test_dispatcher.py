@@ -485,6 +485,21 @@ def test_a_boundary_is_asked_about_once_and_only_while_somebody_waits() -> None:
     assert Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions()).dispatcher.look_at(0) is None
 
 
+def test_of_a_run_in_one_piece_the_first_boundary_and_the_last_are_asked_about() -> None:
+    options = DispatchOptions(lease_s=100.0, calm_s=0.0)
+    replay = Replay(load_policy("fair_edf"), np.ones((6, 1)), [5, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    dispatcher = replay.dispatcher
+    dispatcher.arrive(Job(0, replay.networks[0], 0.0, 50.0, payload=0))
+    assert dispatcher.lanes[0].uncut
+    dispatcher.arrive(Job(1, replay.networks[1], 0.0, 100.0, payload=1))
+    replay.clock.time_s = 0.5
+    assert dispatcher.look_at(0) == 3.0 and not replay.looks
+    replay.clock.time_s, asked = 3.5, dispatcher.rounds
+    assert dispatcher.look_at(0) is None and dispatcher.rounds == asked + 1
+
+
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_policy_notes_when_it_starts_a_request_counts_once(seed: int, slow: bool) -> None:

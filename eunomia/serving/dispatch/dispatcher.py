@@ -176,7 +176,7 @@ class Dispatcher(State):
                 lane.asked_stop = NEVER
             if lane.job is not None and (len(self.waiting) or lane.next is not None or leaves):
                 look_ahead.reconsider(self, device)
-                if lane.alone and not lane.stopping:
+                if lane.alone and not lane.stopping and not lane.uncut:
                     lane.alone = False
                     self.executor.look(device)
         now_s = self.clock.now_s()

@@ -78,9 +78,9 @@ class Lane:
         """When that will be; never in the past."""
         return max(self.due_s[self.boundary(now_s, cut=cut) - self.first - 1], now_s)
 
-    def last_boundary_s(self, now_s: float) -> float:
-        """When the run will reach its last block; never in the past."""
-        return max(self.due_s[-2], now_s)
+    def last_boundary_s(self, now_s: float, before: int = 0) -> float:
+        """When the run will reach its last boundary, or one so many before that; never in the past."""
+        return max(self.due_s[-2 - before], now_s)
 
     def end_s(self, now_s: float) -> float:
         """When the run will end."""

@@ -15,9 +15,9 @@ SURELY = 1.1  # estimates of two devices differ by noise, too
 def look_at(state: State, device: int) -> float | None:
     """Check the policy's choice at the next boundary of what runs; returns when to check again.
 
-    Checks once for each boundary; while nothing else waits and no faster device idles, only behind the last one, for
-    the policy's notes (``decide`` has the executor look again once something does). None when there is nothing left to
-    check: the run has no boundary left, or only arrivals change this policy's choice.
+    Checks once for each boundary; of a run in one piece, the first and the last. While nothing else waits and no faster
+    device idles, only behind the last one, for the policy's notes: ``decide`` has the executor look again once it does.
+    None when nothing is left to check: no boundary, or only arrivals change this policy's choice.
     """
     settle(state)
     lane, now_s = state.lanes[device], state.clock.now_s()
@@ -35,7 +35,11 @@ def look_at(state: State, device: int) -> float | None:
         catch_up(state, device, lane.last - 1)
     if lane.stopping or boundary >= lane.last:
         return None
-    return lane.last_boundary_s(now_s) if lane.alone else lane.boundary_s(now_s, cut=True)
+    if lane.alone:
+        return lane.last_boundary_s(now_s)
+    if lane.uncut:  # nothing stops what has no boundaries
+        return None if boundary + 1 >= lane.last else lane.last_boundary_s(now_s, before=1)
+    return lane.boundary_s(now_s, cut=True)
 
 
 def settle(state: State) -> None:

@@ -232,7 +232,7 @@ class CostBook:
 
     def expected_s(self, first_row: int, first: int, following: int, device: int) -> float:
         """What these blocks of a class take in the mean; 0 where that is not known."""
-        mean_s = float(self.mean_s[first_row + first : first_row + following, device].sum())
+        mean_s = float(sum(self.mean_s[first_row + first : first_row + following, device].tolist()))
         return mean_s if mean_s < math.inf else 0.0
 
     @property

@@ -117,10 +117,12 @@ def went_on(state: State, lane: Lane, block: int) -> None:
 
 
 def catch_up(state: State, device: int, passed: int) -> None:
-    """Count what the policy would have noted at a boundary now behind the run; not checked while none waited."""
+    """Count what the policy would have noted at a boundary now behind the run; not checked while none waited.
+
+    A policy that noted nothing at a start notes nothing here.
+    """
     lane = state.lanes[device]
-    notes = state.memory.any()  # a policy that noted nothing at a start notes nothing here
-    if notes and lane.first < passed and lane.looked < passed and not lane.stopping:
+    if lane.first < passed and lane.looked < passed and not lane.stopping and any(state.memory.tolist()):
         lane.looked = passed
         claim = choice(state, device, passed, state.clock.now_s())
         if claim is not None and claim.job is lane.job and claim.elsewhere == NEVER:

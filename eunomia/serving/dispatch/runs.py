@@ -84,14 +84,11 @@ def follow(state: State, job: Job, device: int, at_s: float) -> Claim | None:
 
 def choose_whole(state: State, job: Job, device: int) -> None:
     """Decide whether a run that is about to start has no boundaries."""
-    network = job.network
-    times_s = state.costs.latency_s[job.cost_row : job.cost_row + network.blocks, device]
-    run_s = float(times_s.sum()) * job.rows
-    job.whole = (
-        job.block == 0
-        and network.whole
-        and state.calm.allows(job.deadline_s - job.arrival_s, run_s, state.clock.now_s())
-    )
+    job.whole = False
+    if job.block == 0 and job.network.whole:
+        times_s = state.costs.latency_s[job.cost_row : job.cost_row + job.network.blocks, device]
+        run_s = sum(times_s.tolist()) * job.rows  # of few numbers quicker than NumPy, whose code is cold here
+        job.whole = state.calm.allows(job.deadline_s - job.arrival_s, run_s, state.clock.now_s())
 
 
 def lease(state: State, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:

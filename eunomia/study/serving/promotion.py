@@ -9,7 +9,6 @@ passes only for who allows that.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,26 +95,24 @@ class Verdict:
 
 def replay(twin: Twin, policy: PolicyLike) -> Replayed:
     """A policy on the recording."""
-    if twin.server is None:
-        results, waiting = _simulated(twin, policy), list[int]()
-    else:
-        run = Replay(twin, policy)
-        results, waiting = run.results(), run.waiting
+    run = None if twin.server is None else Replay(twin, policy)
+    results = _simulated(twin, policy) if run is None else run.results()
     hit, episode = results["outcome"] == HIT, Episode(twin.problem(), twin.options)
-    gap = _stricter(gaps(results, episode), results, episode, waiting)
+    gap = gaps(results, episode)
+    if run is not None:
+        _be_stricter(gap, results, episode, run)
     return Replayed(policy_name(policy), float(hit.mean()), gap, hit)
 
 
-def _stricter(gap: Floats, results: Records, episode: Episode, waiting: Sequence[int]) -> Floats:
+def _be_stricter(gap: Floats, results: Records, episode: Episode, run: Replay) -> None:
     """Throughput that pairs were promised whose clients wait: a slow policy has fewer requests of theirs."""
     jobs, count = episode.problem.jobs, np.bincount(episode.problem.jobs.pair)
     asked = [p for p in np.flatnonzero(jobs.slo_kind >= 0).tolist() if p < len(count) and count[p]]
     for place, pair in enumerate(asked):
-        slo, mine = promised(jobs, pair), results[jobs.pair == pair]
+        slo, mine = promised(jobs, pair), results[(jobs.pair == pair) & run.sent]
         length_s = float(np.nanmax([mine["arrival_s"].max(), np.nanmax(mine["finish_s"], initial=0.0)]))
-        if pair in waiting and slo.kind == "throughput" and length_s > 0.0:
+        if pair in run.waiting and slo.kind == "throughput" and length_s > 0.0:
             gap[place] = min(slo.gap(int(np.isfinite(mine["finish_s"]).sum()) / length_s), WORST)
-    return gap
 
 
 def _simulated(twin: Twin, policy: PolicyLike) -> Records:

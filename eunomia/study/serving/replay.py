@@ -5,9 +5,7 @@ code does it here. A request's blocks take what they took when recorded, its way
 well; the rest is drawn from what was recorded (replay_times.py). So under the policy that served, it is queueing and
 decisions alone that are foretold.
 
-Clients that waited for answers wait for those of the replay (twin_clients.py); those that left, leave after as long.
-A client who is faster here than in the recording goes on with what it sent before until that ends, so that the others
-find as many rivals as they had; such requests are not counted.
+Clients that waited for answers wait for those of the replay (replay_clients.py); those that left, leave after as long.
 Batches are not formed, devices are never away, requests claim no priority, and the fallback is ``edf+f``. Does badly
 where the front end itself was busy: another policy would find it busy at other times, and deciding takes no time here.
 """
@@ -17,10 +15,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +29,10 @@ from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.jobs import GONE, Job
 from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LOOK, MOVED
 from eunomia.study.inference.policy import PolicyLike
+from eunomia.study.serving.replay_clients import Clients, Next
 from eunomia.study.serving.replay_start import dispatcher_of
 from eunomia.study.serving.replay_times import Times
 from eunomia.study.serving.twin import Twin
-from eunomia.study.serving.twin_clients import clients_of
 
 WATCH_S = 0.05  # the server looks so often at those who wait
 SLOWER = 0.05  # of the time in which nothing happened, where that is longer
@@ -62,13 +59,6 @@ class Run:
         return self.first + len(self.ends_s) - 1
 
 
-class Again(NamedTuple):
-    """A request beyond the recorded ones: of a client by its requests, at this place among them."""
-
-    client: Sequence[int]
-    place: int
-
-
 class Replay:
     """One run of a recording; the dispatcher's executor."""
 
@@ -76,15 +66,7 @@ class Replay:
         self._twin, self._times, self._clock = twin, Times(twin, seed), ManualClock()
         self.dispatcher, self._networks, self._guard = dispatcher_of(twin, policy, self._clock, self)
         self._model = twin.model.tolist()
-        self._clients = clients_of(twin)
-        self._next = {int(j): k for k, j in enumerate(self._clients.after) if j >= 0}
-        self._left = len(twin.requests)  # without an answer
-        sent_s = twin.requests.arrival_s - twin.reach_s
-        self._goes_on, self._ends_s = (
-            self._clients.going_on(sent_s, sent_s + twin.gone_s),
-            float(sent_s.max()),
-        )
-        self._extra: dict[Job, Again] = {}
+        self._clients = Clients(twin)
         self._told: list[deque[Run]] = [deque() for _ in twin.table.types]  # as the front end sees it
         self._busy: list[Run | None] = [None for _ in twin.table.types]  # as devices do
         self._hears_s = [0.0 for _ in twin.table.types]
@@ -92,15 +74,17 @@ class Replay:
         self._count = self._wakes = self._coming = 0
         self._active_s, self._watched = 0.0, False
         self.arrival_s, self.finish_s = np.full((2, len(twin.requests)), math.nan)
+        self.sent = np.zeros(len(twin.requests), np.bool_)
 
     def play(self) -> tuple[npt.NDArray[np.bool_], Floats]:
         """(n,): whether each request was in time, and its response [s], nan = none."""
         twin, requests = self._twin, self._twin.requests
-        for number in np.flatnonzero(self._clients.after < 0).tolist():
-            self._comes(float(requests.arrival_s[number]), number)
-        while self._events and self._left and not self._stuck:
+        for number in self._clients.alone:
+            self._comes(Next(float(requests.arrival_s[number]), number))
+        while self._events and self._clients.left and not self._stuck:
             self._clock.time_s, _, event = heapq.heappop(self._events)
             event()
+        self.sent = self._clients.fill(self.arrival_s, self.finish_s)
         reached_s = np.where(twin.failed, np.nan, self.finish_s - self.arrival_s)
         hit = np.isfinite(reached_s) & (reached_s <= requests.relative_deadline_s + 1e-9)
         return hit, reached_s + twin.reach_s
@@ -118,7 +102,7 @@ class Replay:
     @property
     def waiting(self) -> list[int]:
         """Pairs of the twin whose clients wait for their answers."""
-        return self._clients.waiting(self._twin.requests.pair)
+        return self._clients.waiting
 
     @property
     def failed(self) -> int:
@@ -183,22 +167,21 @@ class Replay:
 
     # --- requests ------------------------------------------------------------------------------------
 
-    def _comes(self, at_s: float, number: int) -> None:
+    def _comes(self, following: Next) -> None:
         self._coming += 1
-        self._at(at_s, lambda: self._arrive(number))
+        self._at(following.at_s, lambda: self._arrive(following))
 
-    def _arrive(self, number: int, again: Again | None = None) -> None:
-        requests, now_s, twin = self._twin.requests, self._clock.time_s, self._twin
+    def _arrive(self, what: Next) -> None:
+        requests, now_s, twin, number = self._twin.requests, self._clock.time_s, self._twin, what.number
+        self._coming -= 1
         self._active_s = now_s
-        if again is None:
-            self._coming -= 1
-            self.arrival_s[number] = now_s
         due_s = now_s + float(requests.relative_deadline_s[number])
         sent_s = now_s - float(twin.reach_s[number])
         network = self._networks[self._model[number]]
         job = Job(int(requests.pair[number]), network, sent_s, due_s, payload=number)
-        if again is not None:
-            self._extra[job] = again
+        self._clients.came(job, what)
+        if self._clients.counts(job):
+            self.arrival_s[number] = now_s
         if twin.given_up[number] and math.isfinite(twin.gone_s[number]):
             self._at(sent_s + float(twin.gone_s[number]), lambda: self._given_up(job))
         self.dispatcher.arrive(job)
@@ -219,26 +202,9 @@ class Replay:
 
     def _answered(self, job: Job) -> None:
         """Its client may send the next one."""
-        if (again := self._extra.pop(job, None)) is not None:
-            self._send_again(again.client, again.place + 1)
-            return
-        self._left -= 1
-        follower = self._next.pop(job.payload, None)
-        if follower is not None:
-            self._comes(self._clock.time_s + self._thinks_s(follower), follower)
-        elif job.payload in self._goes_on:
-            self._send_again(self._goes_on[job.payload], 0)
-
-    def _thinks_s(self, number: int) -> float:
-        """From the answer before it until the dispatcher knows of this request."""
-        return float(self._clients.think_s[number] + self._twin.reach_s[number])
-
-    def _send_again(self, client: Sequence[int], place: int) -> None:
-        """What it had sent, from the second on."""
-        number = client[1 + place % (len(client) - 1)]
-        at_s = self._clock.time_s + self._thinks_s(number)
-        if at_s <= self._ends_s:
-            self._at(at_s, lambda: self._arrive(number, Again(client, place)))
+        following = self._clients.after(job, self._clock.time_s)
+        if following is not None:
+            self._comes(following)
 
     # --- devices -------------------------------------------------------------------------------------
 
@@ -299,7 +265,7 @@ class Replay:
         """All its blocks have run."""
         self.dispatcher.leave(job, dropped=job.cancelled, by_client=job.cancelled)
         if not job.cancelled:
-            if job not in self._extra:
+            if self._clients.counts(job):
                 self.finish_s[job.payload] = self._clock.time_s
             self._answered(job)
 

@@ -41,21 +41,21 @@ class Following(NamedTuple):
     after: Ints
     think_s: Floats
 
-    def going_on(self, sent_s: Floats, answered_s: Floats) -> dict[int, list[int]]:
-        """Clients who would have sent on: by the last request of each, all of them in order.
-
-        So soon after that one's answer the recording ends that nobody knows whether its client had ended.
-        """
+    def clients(self) -> list[list[int]]:
+        """The requests of each client that waits, in order."""
         last = set(np.flatnonzero(self.after >= 0).tolist()) - set(self.after.tolist())
-        clients = {}
-        for tail in last:
+        found = []
+        for tail in sorted(last):
             mine = [tail]
             while (before := int(self.after[mine[-1]])) >= 0:
                 mine.append(before)
-            longest_s = float(self.think_s[mine].max())
-            if answered_s[tail] >= sent_s.max() - THINKS * longest_s:
-                clients[tail] = mine[::-1]
-        return clients
+            found.append(mine[::-1])
+        return found
+
+    def goes_on(self, client: Sequence[int], sent_s: Floats, answered_s: Floats) -> bool:
+        """Whether the recording ends so soon after its last answer that it may have had more to send."""
+        longest_s = float(self.think_s[list(client)].max())
+        return bool(answered_s[client[-1]] >= sent_s.max() - THINKS * longest_s)
 
     def waiting(self, pair: Ints) -> list[int]:
         """Pairs of which some request follows an answer; ``pair`` (n,): of each request."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -113,7 +114,8 @@ def _act(url: str, policy: str, verdict: Verdict, serving: str, options: Promote
 
 
 def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str, str]:
-    from eunomia.study.serving.promotion import files_of, judge, write_served
+    from eunomia.study.serving.apart import apart
+    from eunomia.study.serving.promotion import files_of, judge, replay, write_served
     from eunomia.study.serving.rehearsing import halves, rehearse_on, rehearses
     from eunomia.study.serving.twin import read_twin, twin_of
 
@@ -131,7 +133,8 @@ def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str
         note(_rehearsed(policy, made))
     with tempfile.TemporaryDirectory() as folder:
         serving = options.against or write_served(answer, Path(folder))
-        verdict = judge(twin, policy, serving, options.margin, even_if_equal=options.even_if_equal)
+        by, equal = partial(apart, replay), options.even_if_equal
+        verdict = judge(twin, policy, serving, options.margin, even_if_equal=equal, by=by)
         return verdict, policy, str(answer["policy"])
 
 

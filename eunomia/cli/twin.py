@@ -10,6 +10,7 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
 from eunomia.cli.console import counted, note, print_json, say, stderr, stdout
+from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,6 @@ def predict(
     from eunomia.study.serving.twin import read_twin
     from eunomia.study.serving.twin_part import latest
     from eunomia.study.serving.twin_predict import measured
-    from eunomia.study.serving.twin_predict import predict as simulate
 
     whole = read_twin(recording)
     twin = latest(whole, last)
@@ -75,8 +75,9 @@ def predict(
         few = f"; fewer than {ENOUGH} say nothing" if len(twin.requests) < ENOUGH else ""
         note(f"the last {len(twin.requests)} of {len(whole.requests)} requests are replayed{few}")
     note_waiting(twin)
-    rows = [measured(twin), *(simulate(twin, name) for name in asked)]
-    told = rows[1 + asked.index(twin.policy)] if twin.policy in asked else _served(twin)
+    found, silent = _replayed(twin, asked)
+    rows = [measured(twin), *found.values()]
+    told = found.get(twin.policy) if twin.policy in asked else _served(twin)
     note_left_out(twin)
     counts = np.bincount(twin.requests.pair, minlength=len(names)).tolist()
     warning = "" if told is None else off_by(rows[0], told, names, counts)
@@ -88,13 +89,37 @@ def predict(
                 f"{r.name}: the fallback decided {r.failed} times in its place: it raised, answered illegally or held"
             )
     if as_json:
-        print_json([
-            {"policy": r.name, "hit_rate": r.overall, "failed": r.failed, "pairs": {
-                name: {"hit_rate": float(h), "p95_ms": float(p) * 1e3}
-                for name, h, p in zip(names, r.hit_rate, r.p95_s, strict=True)}}
-            for r in rows
-        ])  # fmt: skip
-        return
+        _print_json(rows, names)
+    else:
+        _print_table(rows, names, len(twin.requests))
+    if silent:
+        raise ConfigError("\n".join(silent))
+
+
+def _replayed(twin: Twin, asked: Sequence[str]) -> tuple[dict[str, Prediction], list[str]]:
+    """The predictions of the policies that answer, by name; a sentence on each of the others."""
+    from eunomia.study.serving.apart import NoAnswer, apart
+    from eunomia.study.serving.twin_predict import predict as simulate
+
+    found, silent = dict[str, "Prediction"](), list[str]()
+    for name in asked:
+        try:
+            found[name] = apart(simulate, twin, name)
+        except NoAnswer as error:
+            silent.append(str(error))
+    return found, silent
+
+
+def _print_json(rows: Sequence[Prediction], names: Sequence[str]) -> None:
+    print_json([
+        {"policy": r.name, "hit_rate": r.overall, "failed": r.failed, "pairs": {
+            name: {"hit_rate": float(h), "p95_ms": float(p) * 1e3}
+            for name, h, p in zip(names, r.hit_rate, r.p95_s, strict=True)}}
+        for r in rows
+    ])  # fmt: skip
+
+
+def _print_table(rows: Sequence[Prediction], names: Sequence[str], requests: int) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="")
@@ -106,9 +131,7 @@ def predict(
         table.add_row(r.name, f"{r.overall:.1%}", *cells)
     stdout().print(table)
     read = "from a request that is read to its answer that is ready"
-    say(
-        f"hit rate, and 95th percentile of the response ({read}), over {len(twin.requests)} recorded requests"
-    )
+    say(f"hit rate, and 95th percentile of the response ({read}), over {requests} recorded requests")
 
 
 @app.command("scenario")
@@ -137,10 +160,11 @@ def scenario(
 def _served(twin: Twin) -> Prediction | None:
     """The prediction for the policy that served; None where only the server has it."""
     from eunomia.core.errors import EunomiaError
+    from eunomia.study.serving.apart import apart
     from eunomia.study.serving.twin_predict import predict as simulate
 
     try:
-        return simulate(twin, twin.policy)
+        return apart(simulate, twin, twin.policy)
     except EunomiaError:
         return None
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from eunomia.cli.main import app
 from eunomia.cli.twin import _ms, off_by
+from eunomia.core.errors import ConfigError
 from eunomia.study.serving.twin_predict import Prediction
 from tests.serving.test_replay import waiting_clients
 
@@ -101,7 +102,10 @@ def test_the_last_seconds_alone_and_clients_that_wait_are_said(tmp_path: Path) -
         assert done.exit_code != 0 and "Traceback" not in done.output
 
 
-def test_a_policy_that_fails_is_not_taken_for_its_fallback(tmp_path: Path) -> None:
+def test_a_policy_that_fails_is_not_taken_for_its_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eunomia.study.serving.apart.is_own", lambda policy: False)  # a process takes seconds
     (tmp_path / "pol.py").write_text("def boom(view):\n    raise ValueError('no')\n")
     path = tmp_path / "seventh.json"
     path.write_text(json.dumps(waiting_clients(0.5)))
@@ -118,3 +122,21 @@ def test_requests_of_unknown_networks_are_counted(tmp_path: Path) -> None:
     assert done.exit_code == 0 and done.stderr.count("\n") == 1
     assert "requests left out" in done.stderr and "'gone' (3)" in done.stderr
     assert "over 25 recorded requests" in done.stdout
+
+
+def test_a_policy_that_never_answers_ends_with_a_sentence_and_loses_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, the command hung without a word, and Ctrl-C did nothing: compiled code keeps the lock, as here."""
+    text = (
+        "import ctypes, sys\n\ndef endless(view):\n    ctypes.PyDLL(None).sleep(40)\n    sys.exit('woke')\n"
+    )
+    (tmp_path / "pol.py").write_text(text)
+    monkeypatch.setattr("eunomia.study.serving.apart.MOST_S", 0.3)
+    own = f"{tmp_path}/pol.py:endless"
+    done = CliRunner().invoke(app, ["twin", "predict", recording(tmp_path), "-p", own, "-p", "edf+f"])
+    assert [line.split()[0] for line in done.stdout.splitlines()][:3] == ["policy", "measured", "edf+f"]
+    assert isinstance(done.exception, ConfigError) and str(done.exception) == (
+        f"policy '{own}' has not answered within 0.3 s, after 0 answers in the replay; it must return a list of "
+        "starts, which may be empty"
+    )

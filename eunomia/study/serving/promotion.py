@@ -9,6 +9,7 @@ passes only for who allows that.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,14 +127,18 @@ def judge(
     margin: float = 0.05,
     *,
     even_if_equal: bool = False,
+    by: Callable[[Twin, PolicyLike], Replayed] = replay,
 ) -> Verdict:
-    """Replay both on the latest requests and decide. Raises NotPassed for a recording that is too short."""
+    """Replay both on the latest requests and decide. Raises NotPassed for a recording that is too short.
+
+    ``by``: how one is replayed.
+    """
     if len(twin.requests) < LEAST:
         raise NotPassed(
             f"the recording holds {len(twin.requests)} requests; {LEAST} are needed to judge a policy by them"
         )
     twin = latest(twin)
-    new, old = replay(twin, candidate), replay(twin, serving)
+    new, old = by(twin, candidate), by(twin, serving)
     passed, equal, why = _decide(new, old, margin, even_if_equal=even_if_equal)
     doubt = _doubt(twin, old.hit) if policy_name(serving) == policy_name(twin.policy) else ""
     return Verdict(passed, equal, why, new, old, len(twin.requests), doubt)

@@ -115,7 +115,7 @@ def _act(url: str, policy: str, verdict: Verdict, serving: str, options: Promote
 
 def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str, str]:
     from eunomia.study.serving.apart import apart
-    from eunomia.study.serving.promotion import files_of, judge, replay, write_served
+    from eunomia.study.serving.promotion import differs, files_of, judge, replay, write_served
     from eunomia.study.serving.rehearsing import halves, rehearse_on, rehearses
     from eunomia.study.serving.twin import read_twin, twin_of
 
@@ -127,6 +127,8 @@ def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str
     content = None if recording is not None else ask(url, "/v2/eunomia/twin", options.key_env)
     twin = read_twin(recording) if recording is not None else twin_of(content, url)
     note_left_out(twin)
+    if recording is not None and (other := differs(twin, *_standing(url, options.key_env))):
+        note(other)
     if rehearses(policy):
         first, twin = halves(twin)
         policy, made = rehearse_on(first, policy)
@@ -136,6 +138,14 @@ def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str
         by, equal = partial(apart, replay), options.even_if_equal
         verdict = judge(twin, policy, serving, options.margin, even_if_equal=equal, by=by)
         return verdict, policy, str(answer["policy"])
+
+
+def _standing(url: str, key_env: str | None) -> list[list[str]]:
+    """Names of the server's devices, networks and tenants."""
+    state = ask(url, "/v2/eunomia/state", key_env)
+    networks = ask(url, "/v2/repository/index", key_env, {})
+    tenants = ask(url, "/v2/eunomia/tenants", key_env)
+    return [[each["name"] for each in found] for found in (state["devices"], networks, tenants)]
 
 
 def _rehearsed(policy: str, made: Rehearsed) -> str:

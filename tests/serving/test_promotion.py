@@ -203,23 +203,52 @@ def test_only_a_policy_that_does_not_pass_is_status_1(
     assert live.ask(POLICY)[1]["policy"] == "fcfs"
 
 
+def answering(**names: list[str]) -> Any:
+    """In place of ``ask``: a server that serves fcfs, with the names of ``traffic`` but for ``names``."""
+    known = {"devices": ["a"], "networks": ["short", "long"], "tenants": ["t-short", "t-long"]} | names
+    devices, networks, tenants = ([{"name": name} for name in known[kind]] for kind in known)
+    told = {"state": {"devices": devices}, "index": networks, "tenants": tenants}
+
+    def ask(url: str, path: str, *more: Any, **_: Any) -> Any:
+        noted = {"note": "compiled here"} if "PUT" in more else {}
+        serves = {"policy": "fcfs", "now": {"source": "fcfs", "sha256": ""}, **noted}
+        return told.get(path.rpartition("/")[2], serves)
+
+    return ask
+
+
 def test_what_the_server_notes_is_printed(
     eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it was, only a program that spoke HTTP saw it."""
-
-    def ask(url: str, path: str, *more: Any, **_: Any) -> Any:
-        noted = {"note": "compiled here"} if "PUT" in more else {}
-        return {"policy": "fcfs", "now": {"source": "fcfs", "sha256": ""}, **noted}
-
     recording = tmp_path / "twin.json"
     recording.write_text(json.dumps(traffic()))
-    monkeypatch.setattr("eunomia.cli.promote.ask", ask)
+    monkeypatch.setattr("eunomia.cli.promote.ask", answering())
     words = ("promote", "http://127.0.0.1:1", "edf+f", "--recording", recording)
     code, out, err = eunomia(*words)
     assert code == 0 and err.endswith("note: compiled here\n") and "'edf+f' serves now" in out
     assert json.loads(eunomia(*words, "--json")[1])["note"] == "compiled here"
     assert "compiled here" not in eunomia(*words, "--check")[2]
+
+
+@pytest.mark.parametrize("names, says", [
+    ({"devices": ["a", "gpu"]}, "no device 'gpu'"), ({"networks": ["short"]}, "network 'long'"),
+    ({"devices": ["b"], "networks": [], "tenants": ["t-long"]},
+     "device 'a'; network 'long', 'short'; tenant 't-short'; no device 'b'"),
+    ({"tenants": ["t-short", "t-long", "quiet"], "networks": ["new", "short", "long"]}, ""),
+])  # fmt: skip
+def test_a_recording_of_another_server_is_named(
+    names: Any, says: str, eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, it was judged without a word. What this server alone has may have been idle."""
+    recording = tmp_path / "twin.json"
+    recording.write_text(json.dumps(traffic()))
+    monkeypatch.setattr("eunomia.cli.promote.ask", answering(**names))
+    code, _, err = eunomia(
+        "promote", "http://127.0.0.1:1", "edf+f", "--recording", recording, "--check", "--even-if-equal"
+    )
+    said = f"note: the recording is of another server than this one: it has {says}; the verdict is for that server's"
+    assert code == 0 and (err.startswith(said) if says else "another server" not in err)
 
 
 def test_a_function_is_refused_before_it_is_imported(eunomia: Any, tmp_path: Path) -> None:

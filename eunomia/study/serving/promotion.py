@@ -9,7 +9,7 @@ passes only for who allows that.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from eunomia.study.serving.twin import Twin
 from eunomia.study.serving.twin_part import latest
 
 FAR_HITS, ENOUGH = 0.02, 20  # from here on a replay is called off; requests of a pair
+SHOWN = 5  # names in a sentence
 LEAST = 200  # requests: with fewer, a replay says little
 STRETCHES, T_95 = 20, 2.093  # consecutive parts of a recording; Student's t of 19 degrees of freedom
 NO_CODE = (
@@ -159,6 +160,31 @@ def _doubt(twin: Twin, hit: npt.NDArray[np.bool_]) -> str:
         f"the twin is off for '{pair.tenant:.50}, {pair.model:.50}': hits {twin.hit[mine].mean():.1%} recorded, "
         f"{hit[mine].mean():.1%} replayed under the policy that served"
     )
+
+
+def differs(twin: Twin, devices: Sequence[str], networks: Sequence[str], tenants: Sequence[str]) -> str:
+    """In a sentence, what a recording has that a server with these names has not; empty = nothing."""
+    pairs = twin.requests.agreements
+    kinds = (
+        ("device", twin.table.types, devices),
+        ("network", [pair.model for pair in pairs], networks),
+        ("tenant", [pair.tenant for pair in pairs], tenants),
+    )
+    found = [(kind, sorted(set(recorded) - set(there))) for kind, recorded, there in kinds]
+    found.append(("no device", sorted(set(devices) - set(twin.table.types))))
+    strange = [f"{kind} {_some(names)}" for kind, names in found if names]
+    if not strange:
+        return ""
+    return (
+        f"the recording is of another server than this one: it has {'; '.join(strange)}; the verdict is for that "
+        "server's devices and traffic: without --recording, this one's own traffic judges"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(f"'{name:.50}'" for name in names[:SHOWN]) + more
 
 
 def interval(new: Replayed, old: Replayed) -> float:

@@ -180,4 +180,5 @@ def _print_verdict(verdict: Verdict) -> None:
         for r in (verdict.serving, verdict.candidate)
     ]
     print_table(["policy", "hits", "SLO attainment", "worst shortfall"], rows)
-    say(f"over {verdict.requests} recorded requests: {verdict.why}")
+    why = f": {verdict.why}" if verdict.passed else ""  # else the error says it
+    say(f"over {verdict.requests} recorded requests{why}")

@@ -251,6 +251,19 @@ def test_a_recording_of_another_server_is_named(
     assert code == 0 and (err.startswith(said) if says else "another server" not in err)
 
 
+def test_why_a_policy_does_not_pass_is_said_once(
+    eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, twice: under the table, and as the error."""
+    recording = tmp_path / "twin.json"
+    recording.write_text(json.dumps(traffic()))
+    monkeypatch.setattr("eunomia.cli.promote.ask", answering())
+    words = ("promote", "http://127.0.0.1:1", "fcfs", "--recording", recording, "--against", "edf+f")
+    code, out, err = eunomia(*words)
+    assert code == 1 and "it misses 1 of the SLOs" in err and "misses" not in out
+    assert out.endswith("over 400 recorded requests\n")
+
+
 def test_a_function_is_refused_before_it_is_imported(eunomia: Any, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef f(view): return []\n")

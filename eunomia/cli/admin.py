@@ -15,6 +15,11 @@ from eunomia.core.errors import ConfigError, OutputError
 
 LIMIT_BYTES = 1024**3
 Url = Annotated[str, typer.Argument(metavar="URL", help="The server, e.g. http://127.0.0.1:8000")]
+KEYLESS = (
+    "--key-env NAME: the environment variable that holds it; for the first one, add to the tenants of the server's "
+    'file { name = "operator", role = "admin", key_sha256 = ["..."] } with the hash that `eunomia serve key` '
+    "prints, and start it again"
+)
 KeyEnv = Annotated[
     str | None,
     typer.Option("--key-env", metavar="NAME", help="Environment variable with an administrator's key."),
@@ -43,7 +48,7 @@ def ask(
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
             return json.loads(answer.read(LIMIT_BYTES))
     except urllib.error.HTTPError as error:
-        hint = " (--key-env NAME: the environment variable that holds it)" if error.code == 401 else ""
+        hint = f" ({KEYLESS})" if error.code == 401 and key_env is None else ""
         raise OutputError(f"{url} refuses: {_sentence(error.read(2000))}{hint}") from None
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise OutputError(f"{url} does not answer: {getattr(error, 'reason', error)}") from None

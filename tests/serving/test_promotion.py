@@ -193,7 +193,7 @@ def test_only_a_policy_that_does_not_pass_is_status_1(
         (("random", *admin, *on, "--against", "edf+f"), 1, "'random' does not pass"),
         (("random", *admin, "--recording", calm, "--against", "fcfs"), 1, "put it in all the same: --even-if-equal"),
         (("random", *admin, "--recording", calm, "--against", "fcfs", "--even-if-equal", "--check"), 0, ""),
-        (("edf", *on), 2, "API key"), (("edf", *on, "--key-env", "GOLD_KEY"), 2, "administrator"),
+        (("edf", *on), 2, "`eunomia serve key` prints"), (("edf", *on, "--key-env", "GOLD_KEY"), 2, "administrator"),
         ((damaged, *admin, *on), 2, "not a checkpoint of"), (("none.json", *admin, *on), 2, "cannot read none.json"),
         (("no_such_rule", *admin, *on), 2, "no_such_rule"),
         (("edf", *admin, "--recording", damaged), 2, "no recording"),

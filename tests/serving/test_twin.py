@@ -126,6 +126,13 @@ def row(**changes: Any) -> dict[str, Any]:
     return {"requests": [one]}
 
 
+def pair(**changes: Any) -> dict[str, Any]:
+    """A recording's pairs: one, with other entries."""
+    return {
+        "pairs": [{"tenant": "t0", "model": "m0", "weight": 1.0, "priority": 1.0, "slo": None, **changes}]
+    }
+
+
 @pytest.mark.parametrize("damage, says", [
     (row(deadline=-0.5), "has a deadline of -0.5 s; null means none"), (row(deadline=math.nan), "a deadline of nan s"),
     (row(arrival=math.nan), "arrives at nan s"), (row(response=-1.0), "answered after -1.0 s"),
@@ -136,6 +143,16 @@ def row(**changes: Any) -> dict[str, Any]:
     ({"networks": {"m0": [[-1.0, -1.0]]}}, "block 0 of network 'm0' runs on no device"),
     ({"networks": {"m0": [[1.0, 0.0]]}}, "takes 0.0 s; -1 means"), ({"devices": []}, "for 0 devices"),
     ({"networks": {"other": [[1.0, 1.0]]}}, "no block times of the networks that were asked (m0)"),
+    ({"late": "sometimes"}, "late is 'sometimes'; it is 'last' or 'drop'"), ({"late": ["drop"]}, "late is ['drop']"),
+    ({"policy": 7}, "policy is 7; it is a name"), ({"max_batch": 0}, "max_batch is 0; it is a whole number from 1"),
+    ({"max_batch": True}, "max_batch is True"), ({"max_batch": 2.5}, "max_batch is 2.5"),
+    (pair(weight=math.nan), "has weight nan"), (pair(weight=-1), "has weight -1"), (pair(weight=True), "weight True"),
+    (pair(priority="1"), "has priority '1'"), (pair(slo=0), "was promised 0"), (pair(slo=""), "was promised ''"),
+    (pair(slo={"target": 7.0}), "target is 7.0"), (pair(slo={"target": True}), "all but its kind are numbers"),
+    (pair(slo={"target": math.inf, "kind": "latency_mean"}), "all but its kind are numbers"),
+    (pair(slo={"target": 0.9, "kind": "good"}), "unknown SLI kind 'good'"), (pair(slo={"aim": 1.0}), "was promised"),
+    (pair(slo={"target": 0.9, "window_s": True}), "all but its kind are numbers"),
+    (pair(slo={"target": 0.9, "window_requests": 2.5}), "all but its kind are numbers"),
 ])  # fmt: skip
 def test_what_is_damaged_is_told_in_words(damage: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as told:

@@ -155,6 +155,7 @@ def twin_of(content: object, source: str = "recording") -> Twin:
 
 def _read(content: Data) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
+    _check_settings(content)
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
     noise = twin_noise(content)
     networks: Data = content["networks"]
@@ -208,6 +209,17 @@ def _read(content: Data) -> Twin:
     )
 
 
+def _check_settings(content: Data) -> None:
+    """How the server was set; raises Damaged."""
+    late, policy, batch = content["late"], content["policy"], content.get("max_batch", 1)
+    if late not in ("last", "drop"):
+        raise Damaged(f"late is {late!r:.50}; it is 'last' or 'drop'")
+    if not isinstance(policy, str):
+        raise Damaged(f"policy is {policy!r:.50}; it is a name")
+    if type(batch) is not int or batch < 1:
+        raise Damaged(f"max_batch is {batch!r:.50}; it is a whole number from 1 on")
+
+
 def _device(row: Row) -> int:
     """Where the blocks of a request were run; -1 = on none, -2 = on several."""
     fine = all(is_time(row[n]) for n in (11, 12, 13, 14)) and type(row[15]) is int and type(row[16]) is int
@@ -249,10 +261,15 @@ def _agreement(pair: Data) -> Agreement:
             raise Damaged(f"{whose} has {name} {pair[name]!r:.50}; it is a number from 0 on")
     if not all(isinstance(pair[name], str) for name in ("tenant", "model")):
         raise Damaged(f"{whose} has a name that is no text")
+    promised = pair["slo"]
     try:
-        slo = Slo(**pair["slo"]) if pair["slo"] else None
+        slo = None if promised is None else Slo(**promised)
     except (TypeError, ConfigError) as error:
-        raise Damaged(f"{whose} was promised {pair['slo']!r:.100}: {error!s:.100}") from None
+        raise Damaged(f"{whose} was promised {promised!r:.100}: {error!s:.100}") from None
+    numbers = [value for name, value in (promised or {}).items() if name != "kind"]
+    whole = slo is None or type(slo.window_requests) is int
+    if not whole or any(type(value) not in (int, float) or not is_time(value) for value in numbers):
+        raise Damaged(f"{whose} was promised {promised!r:.100}; all but its kind are numbers from 0 on")
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
 

@@ -75,6 +75,7 @@ def predict(
         few = f"; fewer than {ENOUGH} say nothing" if len(twin.requests) < ENOUGH else ""
         note(f"the last {len(twin.requests)} of {len(whole.requests)} requests are replayed{few}")
     note_waiting(twin)
+    note_endless(twin, names)
     found, silent = _replayed(twin, asked)
     rows = [measured(twin), *found.values()]
     told = found.get(twin.policy) if twin.policy in asked else _served(twin)
@@ -113,10 +114,14 @@ def _replayed(twin: Twin, asked: Sequence[str]) -> tuple[dict[str, Prediction], 
 def _print_json(rows: Sequence[Prediction], names: Sequence[str]) -> None:
     print_json([
         {"policy": r.name, "hit_rate": r.overall, "failed": r.failed, "pairs": {
-            name: {"hit_rate": float(h), "p95_ms": float(p) * 1e3}
-            for name, h, p in zip(names, r.hit_rate, r.p95_s, strict=True)}}
+            names[n]: {"hit_rate": float(r.hit_rate[n]), "p95_ms": float(r.p95_s[n]) * 1e3} for n in _order(names)}}
         for r in rows
     ])  # fmt: skip
+
+
+def _order(names: Sequence[str]) -> list[int]:
+    """Of the pairs' columns: by name, as recordings have them by their first requests."""
+    return sorted(range(len(names)), key=names.__getitem__)
 
 
 def _print_table(rows: Sequence[Prediction], names: Sequence[str], requests: int) -> None:
@@ -124,10 +129,11 @@ def _print_table(rows: Sequence[Prediction], names: Sequence[str], requests: int
 
     table = Table(box=None, pad_edge=False, header_style="")
     table.add_column("policy")
-    for name in ("all", *names):
+    order = _order(names)
+    for name in ("all", *(names[n] for n in order)):
         table.add_column(name, justify="right")
     for r in rows:
-        cells = [f"{h:.1%} {_ms(p)}" if h == h else "-" for h, p in zip(r.hit_rate, r.p95_s, strict=True)]
+        cells = [f"{h:.1%} {_ms(r.p95_s[n])}" if (h := r.hit_rate[n]) == h else "-" for n in order]
         table.add_row(r.name, f"{r.overall:.1%}", *cells)
     stdout().print(table)
     read = "from a request that is read to its answer that is ready"
@@ -184,6 +190,18 @@ def note_waiting(twin: Twin) -> None:
     if twin.server is not None and (found := clients_of(twin).waiting(twin.requests.pair)):
         names = "; ".join(f"{pairs[n].tenant:.50}, {pairs[n].model:.50}" for n in found)
         note(f"clients that wait for an answer before they send again, here as well: {names}")
+
+
+def note_endless(twin: Twin, names: Sequence[str]) -> None:
+    """Say whose hits are no achievement: the server, too, counts any answer of theirs."""
+    due_s, pair = twin.requests.relative_deadline_s, twin.requests.pair
+    endless = [
+        names[n] for n in _order(names) if (pair == n).any() and (due_s[pair == n] == float("inf")).all()
+    ]
+    if endless:
+        note(
+            f"requests without a deadline, of which any answer is a hit, also in 'all': {'; '.join(endless)}"
+        )
 
 
 def off_by(server: Prediction, told: Prediction, names: Sequence[str], counts: Sequence[int]) -> str:

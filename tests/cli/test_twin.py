@@ -140,3 +140,21 @@ def test_a_policy_that_never_answers_ends_with_a_sentence_and_loses_no_row(
         f"policy '{own}' has not answered within 0.3 s, after 0 answers in the replay; it must return a list of "
         "starts, which may be empty"
     )
+
+
+def test_pairs_stand_in_order_of_names_and_those_without_a_deadline_are_named(tmp_path: Path) -> None:
+    """As it was, columns came in order of the first requests, and 100 % without a word where nothing can be late."""
+    path = Path(recording(tmp_path))
+    content = json.loads(path.read_text())
+    content["pairs"] += [content["pairs"][0] | {"tenant": tenant} for tenant in ("zinc", "bronze")]
+    content["requests"] += [[30.0 + n, "bronze", "m", None, 1, "hit", 0.2, 1, 0.0, 0.0] for n in range(3)]
+    content["requests"] += [[40.0, "gold", "m", None, 1, "hit", 0.2, 1, 0.0, 0.0]]
+    path.write_text(json.dumps(content))
+    done = CliRunner().invoke(app, ["twin", "predict", str(path)])
+    heads, did = (" ".join(line.split()) for line in done.stdout.splitlines()[:2])
+    assert heads == "policy all bronze, m gold, m zinc, m"
+    assert did == "measured 100.0% 100.0% 200 ms 100.0% 200 ms -"
+    said = "note: requests without a deadline, of which any answer is a hit, also in 'all': bronze, m\n"
+    assert done.stderr == said
+    told = json.loads(CliRunner().invoke(app, ["twin", "predict", str(path), "--json"]).stdout)
+    assert list(told[0]["pairs"]) == ["bronze, m", "gold, m", "zinc, m"]

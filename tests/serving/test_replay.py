@@ -138,8 +138,24 @@ def test_a_request_loses_before_each_run_as_much_beyond_the_mean_as_it_did() -> 
     content = recording({"m": [[1.0]] * 2}, requests, delays=lost(first=0.5))
     content["requests"][0][13:16] = [0.125, 0.5, 1]
     content["requests"][1][13:16] = [1.5, 1.25, 2]  # of two kinds
-    content["requests"][2][13:16] = [0.0, 4.0, 1]  # never less than nothing
-    assert responses(content, "fcfs") == pytest.approx([2.125, 2.625, 2.0, 2.5])
+    content["requests"][2][13:16] = [1.0, 4.0, 2]  # a quarter of the mean
+    assert responses(content, "fcfs") == pytest.approx([2.125, 2.625, 2.125, 2.5])
+
+
+def test_the_front_end_looks_at_boundaries_as_late_as_it_did() -> None:
+    """Blocks of 10 ms; the policy prefers who waits from 30 ms on, and is asked about that boundary, or the next."""
+
+    def turns(view: View) -> list[Assign]:
+        ready = list(view.ready["request"])
+        wanted = max(ready) if view.now_s >= 0.03 else min(ready)
+        return [view.assign(ready.index(wanted), 0)] if len(view.idle) else []
+
+    requests: Requests = [(0.0, "long", None), (0.0, "short", None)]
+    found = []
+    for late_s in (0.0, 0.03):
+        content = recording({"long": [[0.01]] * 5, "short": [[0.01]]}, requests, delays=lost(wake=late_s))
+        found.append([float(s) for s in replayed(twin_of(content), turns)[1]])
+    assert found == [pytest.approx([0.06, 0.04]), pytest.approx([0.06, 0.05])]
 
 
 def test_a_request_takes_what_it_took_where_it_ran_and_what_others_took_elsewhere() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from eunomia.serving.devices.run import OFTEN_S, SUSPECT, SUSPECT_S, Run
 from eunomia.serving.dispatch.dispatcher import Dispatcher
-from eunomia.serving.dispatch.overheads import LOOK
+from eunomia.serving.dispatch.overheads import LOOK, WAKE
 
 AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
 LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at once"
@@ -51,16 +51,19 @@ class Looking:
         """Only the look that was set last comes."""
         if (earlier := self._looks[device]) is not None:
             earlier.cancel()
-        self._looks[device] = asyncio.get_running_loop().call_later(wait_s, self._look, device, ticket)
+        due_s = self._dispatcher.clock.now_s() + wait_s
+        self._looks[device] = asyncio.get_running_loop().call_later(wait_s, self._look, device, ticket, due_s)
 
-    def _look(self, device: int, ticket: int) -> None:
+    def _look(self, device: int, ticket: int, due_s: float) -> None:
         """Between two boundaries: ask the policy about the next one, if it may think otherwise by then."""
         if self._at_work(device, ticket):
             clock = self._dispatcher.clock
             began_s = clock.now_s()
             next_s, now_s = self._dispatcher.look_at(device), clock.now_s()
             if next_s is not None:
-                self._dispatcher.overheads[device].delays[LOOK].put(now_s - began_s)
+                delays = self._dispatcher.overheads[device].delays
+                delays[LOOK].put(now_s - began_s)
+                delays[WAKE].put(max(0.0, began_s - due_s))
                 wait_s = max(next_s - now_s + AFTER_S, LEAST_WAIT_S, LOOK_SHARE * (now_s - began_s))
                 self._look_after(wait_s, device, ticket)
 

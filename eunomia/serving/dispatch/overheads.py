@@ -18,9 +18,10 @@ FEW, FEW_MOVES = (
 KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand for them
 # What a run begins with: a device that was idle before its request came; one that has ended a run, and gets its next
 # order only then, or has it already; one that has run this very request last; or tensors on another device.
-# What it ends with: the front end hears of it. And a look at it between two boundaries.
-DELAYS = ("first", "asked", "ahead", "again", "moved", "heard", "look")
-FIRST, ASKED, AHEAD, AGAIN, MOVED, HEARD, LOOK = DELAYS
+# What it ends with: the front end hears of it. A look at it between two boundaries, and how much too late that comes.
+DELAYS = ("first", "asked", "ahead", "again", "moved", "heard", "look", "wake")
+FIRST, ASKED, AHEAD, AGAIN, MOVED, HEARD, LOOK, WAKE = DELAYS
+BESIDE = (HEARD, LOOK, WAKE)  # those that no run begins with
 KEPT_DELAYS, SAMPLED = 512, 20  # and of how many times as many they are a sample
 HOLD_S = 0.002  # an order that comes so long after it could have come was not meant to come before
 

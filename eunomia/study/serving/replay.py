@@ -27,7 +27,7 @@ from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
 from eunomia.serving.devices.looking import AFTER_S, LEAST_WAIT_S, LOOK_SHARE
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.jobs import GONE, Job
-from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LOOK, MOVED
+from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LOOK, MOVED, WAKE
 from eunomia.study.inference.policy import PolicyLike
 from eunomia.study.serving.replay_clients import Clients, Next
 from eunomia.study.serving.replay_start import dispatcher_of
@@ -276,15 +276,18 @@ class Replay:
         if run.job.cancelled:
             self.stop(device)
         if ahead_s > 0.0 and left_s > ahead_s:
-            self._after(
-                left_s - ahead_s, lambda: self.dispatcher.decide() if self._works(device, run) else None
-            )
+            late_s = self._late_s(device, run, left_s - ahead_s)
+            self._after(late_s, lambda: self.dispatcher.decide() if self._works(device, run) else None)
         self._look_after(LEAST_WAIT_S, device, run)
 
     def _look_after(self, wait_s: float, device: int, run: Run) -> None:
         run.looks += 1
-        look = run.looks
-        self._after(wait_s, lambda: self._look(device, run) if look == run.looks else None)
+        look, late_s = run.looks, self._late_s(device, run, wait_s)
+        self._after(late_s, lambda: self._look(device, run) if look == run.looks else None)
+
+    def _late_s(self, device: int, run: Run, wait_s: float) -> float:
+        """When the front end wakes up that wished to so soon."""
+        return wait_s + self._times.delay_s(WAKE, device, run.job.payload, run.first + run.looks)
 
     def _look(self, device: int, run: Run) -> None:
         """Between two boundaries."""

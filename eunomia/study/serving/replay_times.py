@@ -11,7 +11,7 @@ from statistics import fmean
 
 from eunomia.inference.reference.noise import uniform
 from eunomia.serving.dispatch.jobs import SEVERAL
-from eunomia.serving.dispatch.overheads import DELAYS, HEARD, LOOK
+from eunomia.serving.dispatch.overheads import BESIDE, DELAYS, HEARD
 from eunomia.study.serving.twin import Twin
 
 STREAM = 16  # of lots; those below are the engine's
@@ -25,17 +25,29 @@ class Times:
         self._twin, self._server, self._seed = twin, twin.server, seed
         self._model: list[int] = twin.model.tolist()
         places, factors = twin.worked_on.tolist(), twin.factor.tolist()
-        self._more_s: list[float] = twin.more_s.tolist()
+        self._lost: list[tuple[float, float]] = list(
+            zip(twin.share.tolist(), twin.more_s.tolist(), strict=True)
+        )
+        self._once: list[bool] = twin.once.tolist()
         self._mean_s = {
             kind: [fmean(draws) for draws in lists] for kind, lists in self._server.delays.items()
         }
         self._own: list[tuple[int, float]] = list(zip(places, factors, strict=True))
 
     def delay_s(self, kind: str, device: int, number: int, block: int) -> float:
-        """What is lost before this block of a request, or behind it; before it, as much beyond the mean as recorded."""
-        if kind not in (HEARD, LOOK) and not math.isnan(more_s := self._more_s[number]):
-            return max(0.0, self._mean_s[kind][device] + more_s)
-        return self._drawn(self._server.delays[kind][device], number, block, DELAYS.index(kind))
+        """What is lost before this block of a request, or behind it; before it, less or more than others as recorded.
+
+        Less in proportion, as if all its starts were quick; more by as much each, as if others held them up. Before a
+        request's only run as it was, if it begins as it did.
+        """
+        share, more_s = self._lost[number]
+        if kind in BESIDE or math.isnan(share):
+            return self._drawn(self._server.delays[kind][device], number, block, DELAYS.index(kind))
+        if self._once[number]:
+            return share * self._mean_s[kind][device] + more_s
+        return (
+            share * self._drawn(self._server.delays[kind][device], number, block, DELAYS.index(kind)) + more_s
+        )
 
     def heard_s(self, device: int, number: int, block: int, *, last: bool) -> float:
         """Between the end of a run and the front end's knowing of it; of a request's last run as recorded."""

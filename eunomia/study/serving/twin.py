@@ -58,7 +58,8 @@ class Twin:
     end of its last block to its answer; ``gone_s`` (n,): from its arrival to its answer of whatever kind (nan = not
     known). ``given_up``, ``failed`` (n,): its client left before its answer; it had none for another reason, but
     for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on``, or on several.
-    ``more_s`` (n,): what each of its runs lost before it beyond the mean of such starts (nan = not known).
+    ``share`` (n,): what was lost before its runs over the mean of such starts, at most 1 (nan = not known), and
+    ``more_s`` what each lost beyond that mean; ``once``: there was one.
     ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
     whose block times were not recorded, by network; they are in nothing else here.
     """
@@ -79,7 +80,9 @@ class Twin:
     given_up: npt.NDArray[np.bool_]
     failed: npt.NDArray[np.bool_]
     factor: npt.NDArray[np.float64]
+    share: npt.NDArray[np.float64]
     more_s: npt.NDArray[np.float64]
+    once: npt.NDArray[np.bool_]
     worked_on: npt.NDArray[np.int64]
     server: TwinServer | None = None
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -202,7 +205,9 @@ def _read(content: Data) -> Twin:
         np.array([r[5] in GIVEN_UP for r in rows]),
         np.array([r[5] not in (*ANSWERED, *GIVEN_UP, "hopeless") for r in rows]),
         _factors(rows, worked_on, costs, [place_of[r[2]] for r in rows]),
-        np.array([(r[13] - r[14]) / r[15] if dispatched and r[15] > 0 else math.nan for r in rows]),
+        np.array([_share(r) if dispatched else math.nan for r in rows]),
+        np.array([max(0.0, r[13] - r[14]) / max(r[15], 1) if dispatched else 0.0 for r in rows]),
+        np.array([dispatched and r[15] == 1 for r in rows], np.bool_),
         worked_on,
         twin_server(content, costs.blocks, tuple(list(networks)[n] for n in costs.table.size_of)),
         dict(left_out),
@@ -229,6 +234,11 @@ def _device(row: Row) -> int:
             f"and lost {row[13]!r:.50} s ({row[14]!r:.50} in the mean) before {row[15]!r:.50} runs"
         )
     return row[16] if row[11] > 0.0 else NOWHERE
+
+
+def _share(row: Row) -> float:
+    """Of what such starts lose in the mean, at most all of it; nan where it never began."""
+    return math.nan if row[15] == 0 else 1.0 if row[13] >= row[14] else row[13] / row[14]
 
 
 def _factors(

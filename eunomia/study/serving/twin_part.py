@@ -27,7 +27,9 @@ def part(twin: Twin, start: int, end: int) -> Twin:
         given_up=twin.given_up[rows],
         failed=twin.failed[rows],
         factor=twin.factor[rows],
+        share=twin.share[rows],
         more_s=twin.more_s[rows],
+        once=twin.once[rows],
         worked_on=twin.worked_on[rows],
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.dispatch.overheads import ASKED, DELAYS, HEARD, LOOK, MOVED
+from eunomia.serving.dispatch.overheads import ASKED, BESIDE, DELAYS, MOVED
 from eunomia.study.serving.twin_costs import Damaged
 from eunomia.study.serving.twin_noise import MOST_FACTOR, MOST_S, number_lists
 
@@ -83,8 +83,7 @@ def _filled(delays: Mapping[str, Sequence[Draws]]) -> dict[str, Sequence[Draws]]
     asked = of_all[ASKED] or [0.0]
     instead = dict.fromkeys(DELAYS, asked) | {
         MOVED: [2.0 * number for number in asked],
-        HEARD: [0.0],
-        LOOK: [0.0],
+        **dict.fromkeys(BESIDE, [0.0]),
     }
     return {kind: [each or of_all[kind] or instead[kind] for each in lists] for kind, lists in delays.items()}
 

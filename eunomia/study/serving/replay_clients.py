@@ -2,7 +2,7 @@
 
 Nobody sends anything after the recording's last request. A client who is faster than in the recording goes on with what
 it sent before, so that the others find as many rivals as they had. What a slower one does not come to send counts as
-what it sent, from its first request on.
+what others of its pair were: one that waits to the end sends little, and says little of them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ class Clients:
 
     def __init__(self, twin: Twin) -> None:
         self._found, self._reach_s, self.left = clients_of(twin), twin.reach_s, len(twin.requests)
+        self._pair = twin.requests.pair
         sent_s = twin.requests.arrival_s - twin.reach_s
         self._ends_s, answered_s = float(sent_s.max()), sent_s + twin.gone_s
-        self._all = self._found.clients()
+        everybody = self._found.clients()
         self._next = {
-            before: after for mine in self._all for before, after in zip(mine, mine[1:], strict=False)
+            before: after for mine in everybody for before, after in zip(mine, mine[1:], strict=False)
         }
-        self._on = {mine[-1]: mine for mine in self._all if self._found.goes_on(mine, sent_s, answered_s)}
+        self._on = {mine[-1]: mine for mine in everybody if self._found.goes_on(mine, sent_s, answered_s)}
         self._anew: dict[Job, Next] = {}
         self._answered: set[Job] = set()
         self.alone: list[int] = np.flatnonzero(self._found.after < 0).tolist()
@@ -83,11 +84,10 @@ class Clients:
         return sent_s + float(self._reach_s[number]) if sent_s <= self._ends_s else None
 
     def fill(self, arrival_s: Floats, finish_s: Floats) -> npt.NDArray[np.bool_]:
-        """Both (n,), nan where it was not sent: there, what was; returns which were sent."""
+        """Both (n,), nan where it was not sent: there, what others of its pair were; returns which were sent."""
         came = ~np.isnan(arrival_s)
-        for mine in self._all:
-            sent = [number for number in mine if came[number]]
-            for place, number in enumerate(mine[len(sent) :] if sent else ()):
-                like = sent[place % len(sent)]
-                arrival_s[number], finish_s[number] = arrival_s[like], finish_s[like]
+        for pair in np.unique(self._pair[~came]):
+            sent, missing = (np.flatnonzero((self._pair == pair) & which) for which in (came, ~came))
+            like = np.resize(sent, len(missing)) if len(sent) else missing
+            arrival_s[missing], finish_s[missing] = arrival_s[like], finish_s[like]
         return came

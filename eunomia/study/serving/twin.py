@@ -58,8 +58,8 @@ class Twin:
     end of its last block to its answer; ``gone_s`` (n,): from its arrival to its answer of whatever kind (nan = not
     known). ``given_up``, ``failed`` (n,): its client left before its answer; it had none for another reason, but
     for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on``, or on several.
-    ``share`` (n,): what was lost before its runs over the mean of such starts, at most 1 (nan = not known), and
-    ``more_s`` what each lost beyond that mean; ``once``: there was one.
+    ``share`` (n,): what was lost before its runs over the mean of such starts, at most 1 (nan = not known).
+    ``more_s`` (n,): what each lost beyond that mean; ``once``: there was one.
     ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
     whose block times were not recorded, by network; they are in nothing else here.
     """

@@ -13,9 +13,9 @@ from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.protocol.errors import TooLarge
+from eunomia.serving.protocol.errors import TooLarge, Untried
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory
-from eunomia.serving.tenants.holding import SEEN_S, Holding
+from eunomia.serving.tenants.holding import AGAIN_S, SEEN_S, Holding
 from eunomia.workload.tenant import Agreement
 
 GOLD = Grant("gold", promises={"*": Promise(0.05)})
@@ -51,7 +51,7 @@ class Desk:
         assert not self.admission.refuses(job)
         try:
             self.holding.check(grant, job)
-        except TooLarge:
+        except (TooLarge, Untried):
             return False
         self.dispatcher.arrive(job)
         took_s = took_s or self.seconds(tokens)
@@ -86,6 +86,22 @@ def test_a_large_input_runs_once_and_is_then_refused_in_one_sentence() -> None:
         desk.clock.time_s += 1.0
         tried += desk.ask(BRONZE, 3000)
     assert 4 <= tried <= 8, "ever more seldom"
+
+
+def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good() -> None:
+    """As it was, 413 said of sizes that never ran that they are too large; 30 s later they were served."""
+    desk = Desk(GOLD, BRONZE, quadratic=False)
+    jobs = [Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(n,)) for n in (3000, 9000)]
+    for job in jobs:
+        desk.admission.refuses(job)
+    assert desk.holding.check(BRONZE, jobs[0]) is None, "the first one runs"
+    with pytest.raises(
+        Untried, match="could not try one on 'net', .* tenant 'bronze' may try one such"
+    ) as told:
+        desk.holding.check(BRONZE, jobs[1])
+    assert (told.value.http, told.value.retry_after_s) == (429, AGAIN_S)
+    desk.clock.time_s += AGAIN_S
+    assert desk.ask(BRONZE, 9000)
 
 
 @pytest.mark.parametrize(

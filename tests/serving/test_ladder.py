@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.climbs import AGAIN_S, AT_ONCE, MOST
 from eunomia.serving.devices.ladder import (
     ANSWER_S,
     BEHIND,
+    PAUSE_S,
+    SHARE,
     Ladder,
     between,
     elements,
@@ -23,6 +27,9 @@ from eunomia.serving.devices.ladder import (
     with_rows_of,
 )
 from eunomia.serving.devices.loading import LoadedModel
+from eunomia.serving.devices.messages import pair, receive
+from eunomia.serving.devices.piece import Live, live_of
+from eunomia.serving.devices.worker import Worker
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
@@ -45,16 +52,21 @@ class Fake:
     def __init__(self, seconds: Callable[[int, int], float], *, busy: int = 0, why: str = "") -> None:
         self.seconds, self.busy, self.why = seconds, busy, why
         self.held: list[float] = []
+        self.told, self.telling, self.warm = list[int](), 0, False  # at which message each block ran
         self.ladder: Ladder
 
     def tell(self, message: dict[str, Any]) -> None:
         rows, tokens, _ = message["shapes"]["x"]
-        answer = {"number": message["number"], "why": self.why, "seconds": []}
-        if self.busy:
+        answer = {"number": message["number"], "why": self.why, "seconds": [], "spent": 0.0}
+        if self.busy and not message["one"]:
             self.busy -= 1
         elif not self.why:
-            self.held.append(self.seconds(rows, tokens))
-            answer["seconds"] = [self.held[-1]]
+            answer["spent"] = self.seconds(rows, tokens)
+            self.held.append(answer["spent"])
+            self.told.append(self.telling)
+            self.warm = not self.warm
+            answer["seconds"] = [] if self.warm and self.busy else [self.held[-1]]
+        self.telling += 1
         loop = asyncio.get_running_loop()
         loop.call_soon(self.ladder.answered, 0, {**answer, "number": -1, "why": "of an older step"})
         loop.call_soon(self.ladder.answered, 0, answer)
@@ -124,14 +136,68 @@ def test_no_step_holds_the_device_beyond_the_bound(rows: int, tokens: int, power
         assert judged_s > BOUND_S, "what is long is not"
 
 
-def test_orders_come_first_and_a_device_that_is_never_idle_is_left_alone(
+def test_orders_come_first_and_a_device_that_is_never_idle_gives_a_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("eunomia.serving.devices.ladder.PAUSE_S", 0.0)
-    found, _, _ = climb(Fake(lambda r, n: TOKEN_S * r * n, busy=BEHIND - 1), 1, 900)
-    assert found is True
-    assert climb(Fake(lambda r, n: TOKEN_S * r * n, busy=10**6), 1, 900)[0] is False
+    """As it was, no size was found out on such a device: the first ran unseen, and the others got 413 for a while."""
+    pauses = list[float]()
+
+    async def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+
+    monkeypatch.setattr("eunomia.serving.devices.ladder.asyncio.sleep", sleep)
+    seldom = Fake(lambda r, n: TOKEN_S * r * n, busy=BEHIND - 1)
+    assert climb(seldom, 1, 900)[0] is True and seldom.busy == 0
+    pauses.clear()
+    never = Fake(lambda r, n: TOKEN_S * r * n, busy=10**6)
+    found, costs, job = climb(never, 1, 900)
+    assert found is True and costs.evident(job.cost_row)
+    assert never.told[0] == BEHIND, "orders come first for a while"
+    waits = [b - a for a, b in pairwise(never.told)]
+    for held_s, wait in zip(never.held, waits, strict=False):
+        assert held_s <= SHARE * (wait - 1) * PAUSE_S * 1.0001 < held_s + SHARE * PAUSE_S * 1.01
+    most_s = BEHIND * PAUSE_S + sum(never.held) / SHARE + 2.0 * PAUSE_S * len(never.held)
+    assert set(pauses) == {PAUSE_S} and len(pauses) * PAUSE_S <= most_s
     assert climb(Fake(lambda r, n: TOKEN_S * r * n, why="this size does not fit"), 1, 900)[0] is False
+
+
+class Blocks:
+    """A network of three blocks."""
+
+    blocks, ones, ports = 3, False, {"inputs": PORTS}
+
+    def run_block(self, n: int, live: Live) -> Live:
+        """Each adds its number."""
+        return live_of({"x": live["x"].numpy() + float(n)})
+
+
+def test_an_interrupted_step_goes_on_where_it_was() -> None:
+    """As it was, it began anew each time; where the device was never idle for all of it, it never came to an end."""
+    line, theirs = pair()
+    arena = Arena.create(2**20)
+    worker = Worker(theirs, arena, 0, "")
+    worker._networks["net"] = Blocks()  # type: ignore[assignment]
+    worker._ordered = lambda: True  # type: ignore[method-assign]
+    told = []
+
+    def tried(tokens: int, *, one: bool) -> Any:
+        worker._try({"number": 1, "model": "net", "shapes": {"x": [1, tokens, 4]}, "one": one})
+        told.append(receive(line))
+        return told[-1]
+
+    assert tried(7, one=False)["spent"] == 0.0, "others go first"
+    for _ in range(5):
+        assert tried(7, one=True)["spent"] > 0.0 and told[-1]["seconds"] == []
+        assert tried(7, one=False)["spent"] == 0.0
+    assert len(tried(7, one=True)["seconds"]) == 3 and worker._step is None
+    assert tried(7, one=True)["seconds"] == [] and tried(9, one=True)["why"] == ""
+    worker._ordered = lambda: False  # type: ignore[method-assign]
+    assert len(tried(9, one=False)["seconds"]) == 3 and len(tried(7, one=False)["seconds"]) == 3
+    worker._networks.clear()
+    assert "not loaded" in tried(7, one=True)["why"]
+    worker._memory.release()
+    for end in (line, theirs, arena):
+        end.close()
 
 
 def test_a_tenants_failing_inputs_close_no_size_for_another_and_heal() -> None:

@@ -2,7 +2,8 @@
 
 The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
 input between the largest that was tried and the request's. It is larger by so much that its longest block stays inside
-the bound. That holds even if time grows with the square of the elements (in proportion to rows). Orders come first.
+the bound. That holds even if time grows with the square of the elements (in proportion to rows). Orders come first; a
+device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size is locked out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 LEAST_STEP = 2**0.25  # classes of shapes are so far apart
-BEHIND, PAUSE_S = 40, 0.025  # a step that an order came before so often, with such pauses, is given up
+BEHIND, PAUSE_S = (
+    40,
+    0.025,
+)  # that orders came before it so often, with such pauses, before one block runs first
+SHARE = 0.05  # of a device that is never idle
 ANSWER_S = 10.0
 SOON_S = 0.2  # until somebody asks again who may not wait
 Shapes = dict[str, list[int]]
@@ -43,6 +48,7 @@ class Ladder:
         self._task: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[Message] | None = None
         self._number, self._device = 0, -1  # of the step that it answers, and who makes it
+        self._behind = BEHIND  # so often may orders still come first
         self._open: dict[int, int] = {}  # device -> number of a step that it has not answered
 
     def towards(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
@@ -118,6 +124,7 @@ class Ladder:
         is known are not tried.
         """
         network, model = climb.network, self._loading.models.get(climb.network.name)
+        self._behind = BEHIND
         if model is None or model.network is not network:
             raise InVain("the network is not in service any more")
         ports = model.ports["inputs"]
@@ -144,25 +151,38 @@ class Ladder:
 
     async def _step(self, model: LoadedModel, shapes: Shapes) -> list[float]:
         """Seconds of each block; raises InVain or TimeoutError."""
-        for _ in range(BEHIND):
-            device = next((one for one in self._devices if one.alive), None)
-            if device is None:
-                raise InVain("no device is alive")
-            self._answer = asyncio.get_running_loop().create_future()
-            self._number, self._device = self._number + 1, device.index
-            device.tell({"kind": "try", "number": self._number, "model": model.label, "shapes": shapes})
-            self._open[device.index] = self._number
-            try:
-                answer = await asyncio.wait_for(self._answer, ANSWER_S)
-            except TimeoutError:
-                device.end(-self._number)
-                raise
+        while True:
+            answer = await self._asked(model, shapes)
             if answer["why"]:
                 raise InVain(answer["why"])
+            spent_s = float(answer["spent"])
+            self._behind = math.ceil(spent_s / (SHARE * PAUSE_S)) if spent_s > 0.0 else self._behind - 1
             if answer["seconds"]:
                 return list(answer["seconds"])
             await asyncio.sleep(PAUSE_S)
-        raise InVain("the device is never idle")
+
+    async def _asked(self, model: LoadedModel, shapes: Shapes) -> Message:
+        """What a device says of a step, however far it has come with it; raises InVain or TimeoutError."""
+        device = next((one for one in self._devices if one.alive), None)
+        if device is None:
+            raise InVain("no device is alive")
+        self._answer = asyncio.get_running_loop().create_future()
+        self._number, self._device = self._number + 1, device.index
+        device.tell(
+            {
+                "kind": "try",
+                "number": self._number,
+                "model": model.label,
+                "shapes": shapes,
+                "one": self._behind <= 0,
+            }
+        )
+        self._open[device.index] = self._number
+        try:
+            return await asyncio.wait_for(self._answer, ANSWER_S)
+        except TimeoutError:
+            device.end(-self._number)
+            raise
 
 
 def shapes_of(ports: Sequence[Port], rows: int, rest: Mapping[str, Sequence[int]]) -> Shapes:

@@ -4,11 +4,11 @@ orjson writes and reads them: between two runs a device does nothing else. What 
 whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null.
 
 Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (ticket, request, model, first, last, inputs,
-room), ``fetch`` (request, room), ``forget`` (request), ``try`` (number, model, shapes), ``stop``.
+room), ``fetch`` (request, room), ``forget`` (request), ``try`` (number, model, shapes, one), ``stop``.
 Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``skipped`` (ticket),
-``tensors`` (request), ``tried`` (number, seconds, why). ``done`` (ticket, next block, times, outputs): when the first
-block began and each ended, and the span of the run with its copies, all on the monotonic clock. ``failed`` (ticket,
-why, span, whether for want of ``memory``). Both also have the tickets of queued runs that were ``skipped``.
+``tensors`` (request), ``tried`` (number, seconds, spent, why). ``done`` (ticket, next block, times, outputs): when the
+first block began and each ended, and the span of the run with its copies, all on the monotonic clock. ``failed``
+(ticket, why, span, whether for want of ``memory``). Both also have the tickets of queued runs that were ``skipped``.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.objection import Objection
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
+from eunomia.serving.devices.step import Step
 from eunomia.serving.devices.strings import OBJECTS, Strings
-from eunomia.serving.devices.trial import trial_of
 
 __all__ = ["Worker", "main", "pair"]
 LOST: Message = {"tensors": None, "bytes": 0}
@@ -49,6 +49,7 @@ class Worker:
         self._networks: dict[str, LoadedNetwork] = {}
         self._live: dict[int, Live] = {}  # tensors alive at the request's block boundary
         self._inputs_stay = True  # where they lie, until their request has its answer
+        self._step: tuple[object, Step] | None = None  # which, and how far a trial of sizes has come
         self._next: Message | None = None  # read while looking what follows a run
         self.ending = Ending()
         self._answers: dict[str, Callable[[Message], None]] = {
@@ -219,33 +220,38 @@ class Worker:
         self._say({"kind": "tensors", "request": request, **given})
 
     def _try(self, message: Message) -> None:
-        """An input of these sizes, made up, once warm and once for the times; whatever else is ordered goes first."""
-        network, seconds = self._networks.get(message["model"]), list[float]()
-        answer: Message = {"kind": "tried", "number": message["number"], "why": "", "seconds": seconds}
+        """An input of these sizes, made up; whatever else is ordered goes first, but for ``one`` block."""
+        answer: Message = {
+            "kind": "tried",
+            "number": message["number"],
+            "why": "",
+            "seconds": [],
+            "spent": 0.0,
+        }
         self.ending.begin(-message["number"])
         try:
-            if network is None:
-                raise KeyError("the network is not loaded here")
-            feed = {
-                p["name"]: trial_of(p, message["shapes"][p["name"]], ones=network.ones)
-                for p in network.ports["inputs"]
-            }
-            for turn in range(2):
-                live = live_of(feed)
-                for n in range(network.blocks):
-                    if self._ordered():
-                        seconds.clear()
-                        self._say(answer)
-                        return
-                    began_s = time.perf_counter()
-                    live = network.run_block(n, live)
-                    if turn:
-                        seconds.append(time.perf_counter() - began_s)
+            step = self._step_of(message)
+            one = message["one"]
+            while not step.over and (one or not self._ordered()):
+                answer["spent"] += step.next()
+                one = False
+            if step.over:
+                answer["seconds"], self._step = step.seconds, None
         except Exception as error:  # as with a request
-            answer["why"] = _sentence(error)
+            answer["why"], self._step = _sentence(error), None
         finally:
             self.ending.over()
         self._say(answer)
+
+    def _step_of(self, message: Message) -> Step:
+        """The one that was interrupted, or a new one."""
+        key = (message["model"], message["shapes"])
+        if self._step is None or self._step[0] != key:
+            network = self._networks.get(message["model"])
+            if network is None:
+                raise KeyError("the network is not loaded here")
+            self._step = key, Step(network, message["shapes"])
+        return self._step[1]
 
     def _forget(self, message: Message) -> None:
         self._live.pop(message["request"], None)

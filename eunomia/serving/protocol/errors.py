@@ -81,6 +81,10 @@ class Refused(ServingError):
     http, grpc, reason = 429, "RESOURCE_EXHAUSTED", "limit"
 
 
+class Untried(Refused):
+    """Nobody knows yet what an input of this size takes; one at a time runs to find out."""
+
+
 class Crowded(Refused):
     """The network's answer does not fit beside what its tenant holds already."""
 

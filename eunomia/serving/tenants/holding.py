@@ -9,8 +9,9 @@ closes its class to its tenant, too.
 
 A refusal may be wrong. With ``explore``, the server tries such sizes itself, in short steps, and the request waits for
 what comes of it. Where that is in vain, the first such request of each tenant and network runs. After ``AGAIN_S``
-another one does, and half as often after each that was indeed too long. ``shapes`` of a network give the trial the
-usual size, and need no such runs.
+another one does, and half as often after each that was indeed too long; sizes that never ran are refused until then
+with that time (429), those that are known for good (413). ``shapes`` of a network give the trial the usual size, and
+need no such runs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.state import State
-from eunomia.serving.protocol.errors import TooLarge
+from eunomia.serving.protocol.errors import TooLarge, Untried
 from eunomia.serving.tenants.grants import Directory, Grant
 from eunomia.serving.tenants.vain import Vain
 
@@ -83,6 +84,8 @@ class Holding:
             return found
         if self._probed(grant.name, job, found=found):
             return None
+        if not (found or seen_s or self._state.costs.evident(job.cost_row)):
+            raise self._untried(grant.name, job, longest_s)
         raise too_large(grant.name, longest_s, bound_s)
 
     def foresee(self, grant: Grant, job: Job) -> None:
@@ -150,6 +153,15 @@ class Holding:
         if network.index not in self._trial_s:  # before anybody's input has moved it
             self._trial_s[network.index] = self._state.costs.longest_s(network, network.first_row)
         return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
+
+    def _untried(self, tenant: str, job: Job, longest_s: float) -> Untried:
+        """It may be short for all that anybody knows: another one of this tenant and network runs now, or did."""
+        wait_s = self._probes[tenant, job.network.name].due_s - job.accepted_s
+        return Untried(
+            f"no input of this size has run yet, the server could not try one on '{job.network.name}', and it may hold "
+            f"a device for {longest_s * 1e3:.0f} ms; tenant '{tenant}' may try one such input at a time: again later",
+            retry_after_s=max(wait_s, 0.001),
+        )
 
     def _probed(self, tenant: str, job: Job, *, found: bool) -> bool:
         """Whether this one may run all the same, to see what it takes; ``found``: the server has tried its size."""

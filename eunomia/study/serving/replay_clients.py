@@ -1,8 +1,8 @@
 """Clients that wait for their answers, in a replay: when the next request comes, and which.
 
 Nobody sends anything after the recording's last request. A client who is faster than it was goes on with what it sent
-before, so that the others find as many rivals as they had. What a slower one does not come to send counts as
-what others of its pair were: one that waits to the end sends little, and says little of them.
+before: the others find as many rivals as they had. What a slower one does not come to send counts as what others of its
+pair were. One that waits to the end sends little, and says little of them.
 """
 
 from __future__ import annotations

@@ -599,6 +599,11 @@ def test_the_tightest_deadline_of_a_pair_counts_and_whole_batches_count() -> Non
     assert not Calm(math.inf, 100.0).allows(1.0, 1.0, 0.0)
 
 
+def test_a_network_of_about_a_lease_is_not_cut_for_good_because_cutting_makes_it_longer() -> None:
+    calm = Calm(0.0, 1.0)
+    assert calm.allows(math.inf, 1.1, 0.0) and not calm.allows(math.inf, 1.2, 0.0)
+
+
 @pytest.mark.parametrize("seen_s", [0.0, 150.0, 299.0])
 def test_the_urgent_are_remembered_for_five_to_ten_minutes_however_rarely_somebody_comes(
     seen_s: float,

@@ -2,7 +2,7 @@
 
 Cutting a network costs: 15 blocks of ResNet-50 take 5 to 10 % longer than the whole. While nobody is preferred to what
 runs, boundaries are of no use. So a network runs whole when, for ``calm_s``, the policy preferred nobody to what ran;
-when its blocks take at most ``CUT`` leases, which in one piece are about one; and when no recent request was more urgent
+when its blocks take at most ``CUT`` leases, which in one piece are about one; when no recent request was more urgent
 (a shorter deadline from arrival), or could wait less than twice its length (deadline less own time). A request is
 recent for five to ten minutes, until the spell after its own has ended.
 

@@ -54,7 +54,7 @@ def test_what_answers_or_compiles_may_take_long(started: Any, monkeypatch: pytes
         return False
 
     pipe.poll = poll
-    monkeypatch.setattr(module.mp, "get_context", lambda _: Mock(RawArray=lambda *_: board))
+    monkeypatch.setattr("multiprocessing.get_context", lambda _: Mock(RawArray=lambda *_: board))
     with pytest.raises(
         NoAnswer, match="'mine.py:f' has not answered within 60 s, after 20 answers in the replay"
     ):

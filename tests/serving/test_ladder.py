@@ -178,7 +178,7 @@ def test_an_interrupted_step_goes_on_where_it_was() -> None:
     worker = Worker(theirs, arena, 0, "")
     worker._networks["net"] = Blocks()  # type: ignore[assignment]
     worker._ordered = lambda: True  # type: ignore[method-assign]
-    told = []
+    told = list[Any]()
 
     def tried(tokens: int, *, one: bool) -> Any:
         worker._try({"number": 1, "model": "net", "shapes": {"x": [1, tokens, 4]}, "one": one})

@@ -3,8 +3,8 @@
 Cutting a network costs: 15 blocks of ResNet-50 take 5 to 10 % longer than the whole. While nobody is preferred to what
 runs, boundaries are of no use. So a network runs whole when, for ``calm_s``, the policy preferred nobody to what ran;
 when its blocks take at most ``CUT`` leases, which in one piece are about one; when no recent request was more urgent
-(a shorter deadline from arrival), or could wait less than twice its length (deadline less own time). A request is
-recent for five to ten minutes, until the spell after its own has ended.
+(due sooner after its arrival, and within ``PATIENT`` times its length), or could wait less than twice its length
+(deadline less own time). A request is recent for five to ten minutes, until the spell after its own has ended.
 
 Does badly for the first urgent request in five to ten minutes: it waits for the end of a network instead of a block.
 """
@@ -15,6 +15,7 @@ import math
 
 SLACK_SHARE = 0.5
 CUT = 1.15  # else one that takes 90 to 100 % of a lease is cut, takes longer so, and is cut for good
+PATIENT = 20.0  # a call whose client gives up after a minute is not urgent beside one that never does
 ALIKE = 0.01  # of a deadline: what is left of a call's own is never twice the same
 SEEN_S = 300.0  # the least of the last one to two such spells counts
 
@@ -59,5 +60,6 @@ class Calm:
         """Whether the run of a request due so long after its arrival may go without boundaries."""
         if self._calm_s == math.inf or now_s < self._quiet_from_s:
             return False
-        urgent = deadline_s * (1.0 - ALIKE) <= self._deadline_s.at(now_s)
-        return urgent and run_s <= min(CUT * self._longest_s, SLACK_SHARE * self._slack_s.at(now_s))
+        soonest_s = self._deadline_s.at(now_s)
+        most_urgent = deadline_s * (1.0 - ALIKE) <= soonest_s or PATIENT * run_s <= soonest_s
+        return most_urgent and run_s <= min(CUT * self._longest_s, SLACK_SHARE * self._slack_s.at(now_s))

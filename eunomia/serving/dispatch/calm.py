@@ -1,9 +1,9 @@
 """When a network may run in one piece: nobody is likely to want its device before it ends.
 
 Cutting a network costs: 15 blocks of ResNet-50 take 5 to 10 % longer than the whole. While nobody is preferred to what
-runs, boundaries are of no use. So a network runs whole when, for ``calm_s``, the policy preferred nobody to what ran;
-when its blocks take at most ``CUT`` leases, which in one piece are about one; when no recent request was more urgent
-(due sooner after its arrival, and within ``PATIENT`` times its length), or could wait less than twice its length
+runs, boundaries are of no use. So a network runs whole when the policy preferred nobody to what ran for ``calm_s``. Its
+blocks must take at most ``CUT`` leases: about one in one piece. No recent request may have been more urgent, due sooner
+after its arrival and within ``PATIENT`` times that length. Nor may any have had less than twice that length to spare
 (deadline less own time). A request is recent for five to ten minutes, until the spell after its own has ended.
 
 Does badly for the first urgent request in five to ten minutes: it waits for the end of a network instead of a block.

@@ -29,6 +29,7 @@ def answered(n: int, outcome: str = "hit", deadline_s: float = 0.5) -> Retired:
         0.0625 * n,
         0.5,
         0.25,
+        0.75,
         n,
         n % 2,
     )
@@ -39,8 +40,26 @@ def test_requests_come_back_as_they_were_noted() -> None:
     assert recording.requests() == []
     recording.retired(answered(1), 10.0)
     recording.retired(answered(2, "late", math.inf), 11.0)
-    first = [9.75, "a", "net", 0.5, 1, "hit", 0.25, 0.125, 0.0625, 0.03125, 0, 0.0625, 0.5, 0.25, 1, 1]
-    second = [10.75, "a", "net", None, 2, "late", 0.25, 0.125, 0.0625, 0.03125, 1, 0.125, 0.5, 0.25, 2, 0]
+    first = [9.75, "a", "net", 0.5, 1, "hit", 0.25, 0.125, 0.0625, 0.03125, 0, 0.0625, 0.5, 0.25, 0.75, 1, 1]
+    second = [
+        10.75,
+        "a",
+        "net",
+        None,
+        2,
+        "late",
+        0.25,
+        0.125,
+        0.0625,
+        0.03125,
+        1,
+        0.125,
+        0.5,
+        0.25,
+        0.75,
+        2,
+        0,
+    ]
     assert recording.requests() == [first, second] and recording.sizes == [(1, 3), (2, 3)]
     recording.retired(answered(3), 12.0)
     recording.retired(answered(4), 13.0)

@@ -51,7 +51,7 @@ def recording(
     ]
     nothing: list[list[float]] = [[] for _ in range(devices)]
     content = {
-        "format": 7,
+        "format": 8,
         "policy": "edf",
         "lease_s": 100.0,
         "late": "last",
@@ -415,3 +415,12 @@ def test_a_client_who_is_faster_than_it_was_goes_on_until_the_recording_ends() -
     both = recording({"m": [[1.0]], "n": [[1.0]]}, []) | {"requests": [*content["requests"], alone]}
     found = responses(both, "fcfs")  # its 77th request runs from 38.76 to 39.26
     assert found == pytest.approx([0.5] * 39 + [0.62, 0.5])
+
+
+def test_a_recording_of_the_format_before_is_replayed_in_the_engine() -> None:
+    """As it was, one of the same number with a column less was called damaged, by an IndexError."""
+    content = recording({"long": LONG, "short": SHORT}, [(0.0, "long", 100.0), (1.5, "short", 2.5)])
+    del content["delays"]["wake"]
+    older = content | {"format": 7, "requests": [[*row[:14], *row[15:]] for row in content["requests"]]}
+    twin = twin_of(older)
+    assert twin.server is None and len(replayed(twin, "edf")[1]) == 2

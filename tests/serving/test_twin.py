@@ -77,7 +77,7 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
         twin_of(empty | {"format": 9})
     older = {key: value for key, value in empty.items() if key not in ("turn_s", "spread")}
     with pytest.raises(
-        ConfigError, match="has format 2; this version reads 3 to 7: record it again with: eunomia twin"
+        ConfigError, match="has format 2; this version reads 3 to 8: record it again with: eunomia twin"
     ):
         twin_of(older | {"format": 2})
 

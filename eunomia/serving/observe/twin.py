@@ -16,7 +16,7 @@ from eunomia.serving.dispatch.overheads import DELAYS, FEW_MOVES, means_s
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
-FORMAT = 7
+FORMAT = 8
 OPTIONS = ("ahead_s", "starve_s", "calm_s")
 
 

@@ -25,7 +25,7 @@ from eunomia.study.serving.twin_server import DISPATCHED, TwinServer, twin_serve
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
-FORMAT, SIZED = (3, 4, 5, 6, 7), (4, 5, 6, 7)  # that can be read; those whose requests have sizes
+FORMAT, SIZED = (3, 4, 5, 6, 7, 8), (4, 5, 6, 7, 8)  # that can be read; those whose requests have sizes
 ANSWERED, GIVEN_UP = ("hit", "late"), ("expired", "cancelled")
 AGAIN = "record it again with: eunomia twin record URL"
 TOKEN = 300  # letters: names and numbers of a recording are shorter
@@ -60,7 +60,7 @@ class Twin:
     for its deadline. ``factor`` (n,): what its blocks took over their means on device ``worked_on``, or on several.
     ``share`` (n,): what was lost before its runs over the mean of such starts, at most 1 (nan = not known).
     ``more_s`` (n,): what each lost beyond that mean; ``once``: there was one.
-    ``server``: of what the dispatcher itself can be run (None before format 7). ``left_out``: requests of networks
+    ``server``: of what the dispatcher itself can be run (None before format 8). ``left_out``: requests of networks
     whose block times were not recorded, by network; they are in nothing else here.
     """
 

@@ -15,7 +15,7 @@ from eunomia.serving.dispatch.overheads import ASKED, BESIDE, DELAYS, MOVED
 from eunomia.study.serving.twin_costs import Damaged
 from eunomia.study.serving.twin_noise import MOST_FACTOR, MOST_S, number_lists
 
-DISPATCHED = 7  # formats from this one on say enough to run the dispatcher itself
+DISPATCHED = 8  # formats from this one on say enough to run the dispatcher itself
 LONGEST_S = 1e6  # of an option
 
 Draws = Sequence[float]  # numbers of equal chance

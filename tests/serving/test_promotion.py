@@ -217,13 +217,19 @@ def answering(**names: list[str]) -> Any:
     return ask
 
 
+def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, **names: list[str]) -> Path:
+    """A recording of ``traffic``, and such a server to promote to."""
+    monkeypatch.setattr("eunomia.cli.promote.ask", answering(**names))
+    path = folder / "twin.json"
+    path.write_text(json.dumps(traffic()))
+    return path
+
+
 def test_what_the_server_notes_is_printed(
     eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it was, only a program that spoke HTTP saw it."""
-    recording = tmp_path / "twin.json"
-    recording.write_text(json.dumps(traffic()))
-    monkeypatch.setattr("eunomia.cli.promote.ask", answering())
+    recording = recorded(tmp_path, monkeypatch)
     words = ("promote", "http://127.0.0.1:1", "edf+f", "--recording", recording)
     code, out, err = eunomia(*words)
     assert code == 0 and err.endswith("note: compiled here\n") and "'edf+f' serves now" in out
@@ -241,9 +247,7 @@ def test_a_recording_of_another_server_is_named(
     names: Any, says: str, eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it was, it was judged without a word. What this server alone has may have been idle."""
-    recording = tmp_path / "twin.json"
-    recording.write_text(json.dumps(traffic()))
-    monkeypatch.setattr("eunomia.cli.promote.ask", answering(**names))
+    recording = recorded(tmp_path, monkeypatch, **names)
     code, _, err = eunomia(
         "promote", "http://127.0.0.1:1", "edf+f", "--recording", recording, "--check", "--even-if-equal"
     )
@@ -255,9 +259,7 @@ def test_why_a_policy_does_not_pass_is_said_once(
     eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it was, twice: under the table, and as the error."""
-    recording = tmp_path / "twin.json"
-    recording.write_text(json.dumps(traffic()))
-    monkeypatch.setattr("eunomia.cli.promote.ask", answering())
+    recording = recorded(tmp_path, monkeypatch)
     words = ("promote", "http://127.0.0.1:1", "fcfs", "--recording", recording, "--against", "edf+f")
     code, out, err = eunomia(*words)
     assert code == 1 and "it misses 1 of the SLOs" in err and "misses" not in out

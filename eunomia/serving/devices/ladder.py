@@ -24,10 +24,8 @@ from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 LEAST_STEP = 2**0.25  # classes of shapes are so far apart
-BEHIND, PAUSE_S = (
-    40,
-    0.025,
-)  # that orders came before it so often, with such pauses, before one block runs first
+PAUSE_S = 0.025  # between two messages about a step
+BEHIND = 40  # so often may orders come before it, until one block runs first
 SHARE = 0.05  # of a device that is never idle
 ANSWER_S = 10.0
 SOON_S = 0.2  # until somebody asks again who may not wait

@@ -4,7 +4,7 @@
 halving, with the 99th percentile within 100 ms; MultiStream: eight pictures at once. Beside it the same network in
 LoadGen's own process without any server, on the same core. ``tenants``: a LoadGen for each of three tenants at once,
 scenario Server, each with its own bound; a query that the server refuses or fails counts as late. Needs the package
-mlcommons-loadgen, in this environment or under ``--set loadgen=FOLDER``. About 15 minutes.
+mlcommons-loadgen, in this environment or under ``--set loadgen=FOLDER``. About 20 minutes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BOUND_MS = 100.0
 SURE = 700  # queries, of which LoadGen believes a 99th percentile
 HALVINGS = 5
 LOADS = (0.7, 1.0)
-POLICIES = ("fcfs", "edf+f", "weighted_fair")
+POLICIES = ("fair_edf", "weighted_fair", "edf+f", "fcfs")
 ALONE = (
     "what answers; highest VALID rate, 1/s|.1f; its p50, ms|.1f; its p99, ms|.1f; eight at once, p99, ms|.0f"
 )

@@ -36,9 +36,8 @@ class Live(Process):
 
     @property
     def workers(self) -> list[int]:
-        """Process numbers of the devices, in order of start."""
-        path = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-        return [int(n) for n in path.read_text().split()]
+        """Process numbers of the devices, those that have one."""
+        return [device["pid"] for device in self.ask("/v2/eunomia/state")[1]["devices"] if device["alive"]]
 
     def metrics(self) -> dict[str, float]:
         """Every line of /metrics by its full name."""

@@ -147,8 +147,8 @@ async def worker_back(s: Stage, old: int) -> float:
     began = time.perf_counter()
     while time.perf_counter() - began < 60.0:
         status, state = await s.call("/v2/eunomia/state")
-        alive = status == 200 and all(device["alive"] for device in state["devices"])
-        if alive and s.live.workers and s.live.workers[0] != old:
+        devices = state["devices"] if status == 200 else []
+        if devices and all(device["alive"] and device["pid"] != old for device in devices):
             return time.perf_counter() - began
         await asyncio.sleep(0.02)
     return float("inf")

@@ -27,6 +27,7 @@ class DeviceConfig(Section):
     memory_mib: Annotated[float, Field(ge=0.0)] | None = (
         None  # for networks and tensors in work; default: its part of 3/4 of the machine's, 0 = any
     )
+    spare: bool = True  # a process stands by with the same networks, where there is memory for them twice
     on: PlaceName = "process"
     address: Annotated[str, Field(pattern=r"^(auto|[^\s/]+:[0-9]+)$")] | None = (
         None  # default: auto, as Ray finds it
@@ -37,7 +38,11 @@ class DeviceConfig(Section):
 
     @model_validator(mode="after")
     def _of_its_place(self) -> Self:
-        own = ("cores", "gpu", "memory_mib", "spin_ms") if self.on == "ray" else ("address", "resource")
+        own = (
+            ("cores", "gpu", "memory_mib", "spare", "spin_ms")
+            if self.on == "ray"
+            else ("address", "resource")
+        )
         for name in own:
             if name in self.model_fields_set:
                 other = "without" if self.on == "ray" else "with"

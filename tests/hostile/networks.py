@@ -18,13 +18,21 @@ SQUARE = """(int64[2] x) => (float y) {
     product = MatMul (matrix, matrix)
     y = ReduceMax <keepdims = 0> (product)
 }"""
+BOXES = 60_000
+CHOSEN = f"""(float[1, {BOXES}, 4] boxes, float[1, 1, {BOXES}] scores) => (int64[n, 3] y) {{
+    most = Constant <value = int64[1] {{{BOXES}}}> ()
+    share = Constant <value = float[1] {{0.01}}> ()
+    least = Constant <value = float[1] {{1.0}}> ()
+    y = NonMaxSuppression (boxes, scores, most, share, least)
+}}"""
 
 
 def write_all(folder: Path) -> dict[str, Path]:
-    """The files by name: those of ``benchmarks.serving.strange``, and two.
+    """The files by name: those of ``benchmarks.serving.strange``, and three.
 
     ``sequence``: attention over as many tokens as its input has; time grows with their square, and what is cut at one
     token is one block. ``square``: two matrices as large as its input says, multiplied by one node.
+    ``boxes``: one node that keeps boxes of a score above 1 which no other covers; it takes as long as their square.
     """
     from onnx import parser
 
@@ -34,4 +42,6 @@ def write_all(folder: Path) -> dict[str, Path]:
     path.write_bytes(parser.parse_model(HEAD + text).SerializeToString())
     square = folder / "square.onnx"
     square.write_bytes(parser.parse_model(HEAD + SQUARE).SerializeToString())
-    return {**write_networks(folder), "sequence": path, "square": square}
+    boxes = folder / "boxes.onnx"
+    boxes.write_bytes(parser.parse_model(HEAD + CHOSEN).SerializeToString())
+    return {**write_networks(folder), "sequence": path, "square": square, "boxes": boxes}

@@ -8,9 +8,10 @@ import os
 import zlib
 
 import brotli
+import numpy as np
 
 from tests.hostile.bronze import Attack, Bronze, infer, request, tensors
-from tests.hostile.networks import WIDTH
+from tests.hostile.networks import BOXES, WIDTH
 
 MIB = 1024**2
 SIDE = 64
@@ -289,6 +290,28 @@ async def endless_node(b: Bronze) -> None:
     await b.say(tensors("square", tensor, raw=2 * (6000).to_bytes(8, "little")))
 
 
+def apart(count: int) -> bytes:
+    """A request to choose among so many boxes, of which none covers another."""
+    corners = np.zeros((1, count, 4), np.float32)
+    corners[0, :, 0] = np.arange(count)
+    corners[0, :, 2:] = np.stack([np.arange(count) + 0.5, np.ones(count)], axis=1)
+    scores = np.linspace(2.0, 3.0, count, dtype=np.float32)[None, None]
+    inputs, raw = [], b""
+    for name, array in (("boxes", corners), ("scores", scores)):
+        more = {"parameters": {"binary_data_size": array.nbytes}}
+        inputs.append({"name": name, "datatype": "FP32", "shape": list(array.shape), **more})
+        raw += array.tobytes()
+    return tensors("boxes", *inputs, raw=raw)
+
+
+APART = apart(BOXES)
+
+
+async def long_node(b: Bronze) -> None:
+    """60,000 boxes, of which one node keeps all: it begins at once, and its trial, which keeps none, was short."""
+    await b.say(APART)
+
+
 async def shapes_never_seen(b: Bronze) -> None:
     """Another length with each request."""
     await b.say(sequence(1 + (b.next * 37) % 400))
@@ -329,6 +352,7 @@ ATTACKS = {
     "rows": Attack("300 pictures in a request", many_rows, 2, refused=False),
     "long": Attack("sequences of 3,000 tokens, tried at one", long_sequences, 4, refused=False),
     "endless": Attack("a loop that never ends, 2 callers", endless, 2),
-    "endless-node": Attack("a node that takes 10 s, 2 callers", endless_node, 2),
+    "endless-node": Attack("a node that takes 10 s behind its inputs, 2 callers", endless_node, 2),
+    "long-node": Attack("a node that takes seconds and begins at once, 2 callers", long_node, 2),
     "shapes": Attack("a new shape with each request", shapes_never_seen, 4, refused=False),
 }

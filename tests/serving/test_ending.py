@@ -18,7 +18,16 @@ from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import live_of
 from eunomia.serving.devices.run import Run
-from eunomia.serving.devices.watching import FAR, GRACE_S, GRACE_WALL_S, LEAST_S, LONGER, WELL, Watching
+from eunomia.serving.devices.watching import (
+    FAR,
+    GRACE_S,
+    GRACE_WALL_S,
+    LEAST_S,
+    LONGER,
+    SHORT_GRACE_S,
+    WELL,
+    Watching,
+)
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 
@@ -56,7 +65,7 @@ class Watched:
         self.said: list[Any] = []
         self.trial = trial
         self.device: Any = SimpleNamespace(
-            index=0, used_s=0.0, blameless=False, spec=SimpleNamespace(name="d", kind="cpu"),
+            index=0, used_s=0.0, blameless=False, stands_by=False, spec=SimpleNamespace(name="d", kind="cpu"),
             place=SimpleNamespace(far=False), end=self.said.append, kill=lambda: self.said.append("kill"),
         )  # fmt: skip
         costs = CostBook(1)
@@ -108,6 +117,14 @@ def test_processor_time_ends_a_run_and_then_its_device() -> None:
     assert watched.after(LONGER * 0.02 + 0.29) == [] and watched.after(0.02) == [3] and watched.run.ended
     assert watched.after(GRACE_S) == [3] and watched.after(0.01) == [3, "kill"]
     assert not watched.device.blameless
+
+
+def test_where_a_process_stands_by_a_node_that_goes_on_has_little_time() -> None:
+    watched = Watched()
+    watched.device.stands_by = True
+    assert watched.after(LONGER * 0.02 + 0.31) == [3]
+    assert watched.watching.suspects(0), "looked at often until it is over"
+    assert watched.after(SHORT_GRACE_S - 1e-3) == [3] and watched.after(2e-3) == [3, "kill"]
 
 
 @pytest.mark.parametrize("patience_s", [0.0, math.inf])

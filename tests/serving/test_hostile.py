@@ -21,7 +21,7 @@ SLOW = 10.0  # times gold's slowest answer on a quiet server; what may be late o
 HIT_S, MOST_S, DEADLINE_S = 0.75, 5.0, 0.2
 TRIES = 3
 SERVED = 0.9  # of gold's requests: some twenty in the short time
-ENDLESS = ["endless", "endless-node"]  # one device is away until they are ended
+ENDLESS = ["endless", "endless-node", "long-node"]  # one device is away until they are ended
 SHORT = [name for name in ATTACKS if name not in ENDLESS]
 GROUPS = [SHORT[n : n + TOGETHER] for n in range(0, len(SHORT), TOGETHER)]
 
@@ -75,7 +75,7 @@ def fine(field: Field, names: list[str], seen: Seen) -> None:
     assert field.server.ask("/v2/eunomia/state", key=ADMIN)[0] == 200
 
 
-MAY_FAIL = {"failing", "endless-node"}  # a network that fails on an input is answered with 500
+MAY_FAIL = {"failing", "endless-node", "long-node"}  # a network that fails on an input is answered with 500
 
 
 def one_sentence(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ class Loads:
     """
 
     index, alive, spec, blameless, busy = 0, True, DeviceSpec("cpu"), False, False
+    kept: Mapping[str, Message] = {}
 
     def __init__(self, becomes: dict[str, str]) -> None:
         self.becomes, self.told = becomes, list[str]()

@@ -13,10 +13,10 @@ from unittest.mock import Mock
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices import device as devices
 from eunomia.serving.devices import loading
-from eunomia.serving.devices.device import Device, DeviceSpec
+from eunomia.serving.devices import process as processes
 from eunomia.serving.devices.memory import out_of_memory_kills
+from eunomia.serving.devices.process import DeviceProcess
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry, Repository
 from eunomia.serving.protocol.errors import ModelFailed, Unavailable
@@ -137,7 +137,7 @@ class Returns(Bench):
         pool, device = self.pool, self.pool.devices[0]
 
         async def start() -> None:
-            device._ready = True
+            device._process = Mock(ready=True)
 
         device.start = start  # type: ignore[method-assign]
         pool.recovery._whole[1] = pool.dispatcher.lanes[1].alive = False
@@ -220,16 +220,15 @@ def test_the_signal_says_whether_it_came_from_outside(
     monkeypatch: pytest.MonkeyPatch, sent: int, starved: int | None, blameless: bool
 ) -> None:
     """A kill where the kernel has ended something for want of memory may be for what ran."""
-    monkeypatch.setattr(devices, "out_of_memory_kills", lambda: starved)
+    monkeypatch.setattr(processes, "out_of_memory_kills", lambda: starved)
 
     async def main() -> bool:
-        died = asyncio.Event()
-        device = Device(0, DeviceSpec("d"), Mock(), "", Mock(), lambda index: died.set())
+        ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        buried = DeviceProcess("d", Mock(), lambda process, outside: ended.set_result(outside))
         with children.started(children.python("-S", "-c", KILL, int(sent))) as process:
-            device._process, device._starved = process, 0
-            device._bury(1000)
-            await died.wait()
-        return device.blameless
+            buried._process, buried._starved = process, 0
+            buried.bury(1000)
+            return await ended
 
     assert asyncio.run(main()) is blameless
 

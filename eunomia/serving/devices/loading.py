@@ -242,12 +242,9 @@ class Loading:
     def _serves(self, label: str) -> bool:
         return any(model.label == label for model in self.models.values())
 
-    async def _load_on(
-        self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]
-    ) -> Message:
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._waiting[device.index, label] = answer
-        message = {
+    def order(self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
+        """The message that has a device load a network."""
+        return {
             "kind": "load",
             "model": label,
             "path": path,
@@ -256,8 +253,16 @@ class Loading:
             "whole_s": self._whole_s,
             "backend": device.spec.kind,
         }
+
+    async def _load_on(
+        self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]
+    ) -> Message:
+        if (known := device.kept.pop(label, None)) is not None:  # its process stood by, and has it
+            return known
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[device.index, label] = answer
         try:
-            if not device.tell(message):  # nobody would answer
+            if not device.tell(self.order(device, label, path, shapes)):  # nobody would answer
                 raise ModelError(f"device '{device.spec.name}' is away; try again when it is back")
             return await asyncio.wait_for(answer, LOAD_S)
         except TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import math
 import os
 import resource
 from collections.abc import Iterator
@@ -15,6 +16,11 @@ from eunomia.serving.devices.objection import Objection
 KEPT_BYTES = 256 * 1024**2
 YOUNG, MIDDLE, OLD = 1_000, 5, 800  # when each generation of the garbage collector is looked through
 NO_MEMORY, ARENA = ("bad_alloc", "bad allocation"), "Failed to allocate memory"  # of C++, and of the runtime
+GROUP = Path("/sys/fs/cgroup")
+GROUPS = (
+    ("memory.max", "memory.current", "memory.stat"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
+)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
@@ -37,10 +43,31 @@ def machine_bytes() -> int:
         found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (OSError, ValueError):
         return 0
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+    for most, *_ in GROUPS:
         with contextlib.suppress(OSError, ValueError):
-            found.append(int((Path("/sys/fs/cgroup") / name).read_text()))
+            found.append(int((GROUP / most).read_text()))
     return min(found)
+
+
+def free_bytes() -> float:
+    """What programs may still take on this machine, or in the control group of this process; inf = nobody says."""
+    found = [math.inf]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        found.append(float(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024)
+    for most, used, of_what in GROUPS:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            cached = (GROUP / of_what).read_text().partition("\ninactive_file ")[2].split()[0]
+            taken = int((GROUP / used).read_text()) - int(cached)
+            found.append(float((GROUP / most).read_text()) - taken)
+    return min(found)
+
+
+def resident_bytes(pid: int) -> int:
+    """What a process has in memory; 0 where nobody says."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def bound_memory(size: int) -> None:

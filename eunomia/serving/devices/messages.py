@@ -3,8 +3,9 @@
 orjson writes and reads them: between two runs a device does nothing else. What it refuses (an error that names a file
 whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null.
 
-Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (ticket, request, model, first, last, inputs,
-room), ``fetch`` (request, room), ``forget`` (request), ``try`` (number, model, shapes, one), ``stop``.
+Front end to worker: ``load`` (model, path, ``polite``), ``unload`` (model), ``run`` (ticket, request, model, first,
+last, inputs, room), ``fetch`` (request, room), ``forget`` (request), ``try`` (number, model, shapes, one), ``stop``. A
+polite load comes after all other work of its core.
 Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``skipped`` (ticket),
 ``tensors`` (request), ``tried`` (number, seconds, spent, why). ``done`` (ticket, next block, times, outputs): when the
 first block began and each ended, and the span of the run with its copies, all on the monotonic clock. ``failed``

@@ -13,8 +13,9 @@ from eunomia.core.errors import ConfigError
 class Place:
     """One place. ``worker``: module of the process that speaks for the device, with the messages of ``messages``.
 
-    ``start_s``: a worker that has not said "ready" by then never will. ``hang_s``: on top of a multiple of its
-    estimate, a run that lasts longer hangs. ``far``: it does not see the flags of the arena, and gets them as messages.
+    ``spare``: of one that stands by, "" where none can. ``start_s``: a worker that has not said "ready" by then never
+    will. ``hang_s``: on top of a multiple of its estimate, a run that lasts longer hangs. ``far``: it does not see the
+    flags of the arena, and gets them as messages.
     """
 
     worker: str
@@ -23,6 +24,7 @@ class Place:
     far: bool = False
     needs: str | None = None
     install: str = ""
+    spare: str = ""
 
     def arguments(self, kind: str, address: str, resource: str, pipe: int) -> list[str]:
         """What its process needs besides line, arena, device, cores, memory and cache."""
@@ -30,7 +32,7 @@ class Place:
 
 
 PLACES: dict[str, Place] = {
-    "process": Place("eunomia.serving.devices.worker", 30.0, 2.0),
+    "process": Place("eunomia.serving.devices.worker", 30.0, 2.0, spare="eunomia.serving.devices.stand_by"),
     "ray": Place("eunomia.serving.devices.ray.relay", 90.0, 30.0, True, "ray", "pip install 'eunomia[ray]'"),
 }
 

@@ -16,6 +16,7 @@ from eunomia.serving.devices.ladder import Ladder
 from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.recovery import LONGEST_PAUSE_S, Recovery
+from eunomia.serving.devices.sparing import Sparing
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.devices.watching import Watching
 from eunomia.serving.dispatch.clock import Clock
@@ -61,6 +62,7 @@ class DevicePool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self.recovery = Recovery(self._devices, self.loading, self.execution, self.ladder, self._spawn)
+        self.sparing = Sparing(self._devices, self.loading)
         self.watching = Watching(self._devices, self.execution, self.ladder)
 
     # --- life ------------------------------------------------------------------------------------------
@@ -73,6 +75,9 @@ class DevicePool:
             most_s = max(device.place.start_s for device in self._devices)
             raise Unavailable(f"a device process was not ready within {most_s:.0f} s") from None
         self._spawn(self._watch())
+        for device in self._devices:
+            if device.spec.spare:
+                self._spawn(self.sparing.keep(device, self.recovery.whole))
 
     async def close(self) -> None:
         """End every device; waiting requests fail with the reason that the server stops."""

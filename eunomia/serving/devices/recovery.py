@@ -48,6 +48,10 @@ class Recovery:
         self._whole = [True] * len(devices)  # whether it has all networks
         self._restarts: dict[int, asyncio.Task[None]] = {}
 
+    def whole(self, device: int) -> bool:
+        """Whether it has all networks."""
+        return self._whole[device] and self._devices[device].alive
+
     def died(self, device: int) -> None:
         """Its requests run again elsewhere or fail, and a new process starts."""
         execution, dispatcher = self._execution, self._execution.dispatcher

@@ -27,6 +27,7 @@ log = logging.getLogger("eunomia.serving")
 LONGER, FAR, WELL = 10.0, 4.0, 3.0
 LEAST_S, LEAST_HELD_S = 0.1, 0.02  # of processor time: what is shorter may be a hiccup
 GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
+SHORT_GRACE_S = 4e-3  # of processor time, where another process stands by
 
 
 @dataclass
@@ -46,6 +47,7 @@ class _Seen:
     wanted_s: float = math.inf
     ended_used_s: float = math.inf
     ended_s: float = math.inf
+    killed: bool = False
 
 
 class Watching:
@@ -82,7 +84,8 @@ class Watching:
             if not lane.stopping:
                 lane.stopping = True
                 self._execution.stop(device)
-        return seen.most_s < math.inf and seen.ended_s == math.inf
+        over = seen.ended_s < math.inf and not self._devices[device].stands_by
+        return seen.most_s < math.inf and not over
 
     def _holds_up(self, job: Job) -> bool:
         """Whether another tenant waits."""
@@ -99,9 +102,14 @@ class Watching:
             if held or used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
                 seen.ended_used_s, seen.ended_s = used_s, now_s
                 self._end(device, run, seen)
-        elif used_s - seen.ended_used_s > GRACE_S or now_s - seen.ended_s > GRACE_WALL_S:
-            device.blameless = self._waits(device, seen)
-            self._kill(device, run)
+        elif used_s - seen.ended_used_s > self._grace_s(device) or now_s - seen.ended_s > GRACE_WALL_S:
+            if not seen.killed:
+                device.blameless, seen.killed = self._waits(device, seen), True
+                self._kill(device, run)
+
+    def _grace_s(self, device: Device) -> float:
+        """Processor time for a node that goes on: as long as a new process would cost the others."""
+        return SHORT_GRACE_S if device.stands_by else GRACE_S
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
         behind = self._ladder.tries_on(device.index)

@@ -30,6 +30,7 @@ from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.objection import Objection
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
+from eunomia.serving.devices.priority import come_last
 from eunomia.serving.devices.step import Step
 from eunomia.serving.devices.strings import OBJECTS, Strings
 
@@ -96,6 +97,8 @@ class Worker:
 
     def _load_aside(self, message: Message) -> None:
         name = message["model"]
+        if message.get("polite"):
+            come_last()
         place = message["path"], self._cache, message["shapes"], message["target_s"]
         try:
             if self._networks and message["backend"] == "cpu":  # others may be in use

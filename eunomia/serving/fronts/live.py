@@ -101,6 +101,7 @@ def state_of(service: Service, only: str | None) -> Json:
                 "name": device.spec.name,
                 "alive": lane.alive,
                 "restarts": max(device.restarts, 0),
+                "pid": device.pid if only is None else None,
                 "busy_s": lane.busy_s,
                 "running": name(dispatcher.agreements[lane.job.pair].tenant) if lane.job else None,
             }

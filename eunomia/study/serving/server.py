@@ -90,6 +90,7 @@ def _devices(config: ServerConfig, tell: Tell) -> list[DeviceSpec]:
             d.on,
             d.address or "auto",
             d.resource or "",
+            d.spare and d.backend == "cpu" and d.on == "process",
         )
         for d in config.device
     ]

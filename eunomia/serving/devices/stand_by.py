@@ -1,0 +1,41 @@
+"""The process that stands by: as the worker, but its start and its loads come after all other work of their core.
+
+Started with the words of ``worker``. Only threads that import and load come last. The one that runs networks never
+does, as no thread may take that back without a privilege.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+
+from eunomia.serving.devices.priority import come_last
+
+
+def _prepare(cores: str) -> None:
+    come_last()
+    if cores:
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    with contextlib.suppress(ImportError):  # the worker says so
+        import onnxruntime  # noqa: F401
+
+        import eunomia.serving.devices.worker  # noqa: F401
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
+    first = threading.Thread(target=_prepare, args=arguments[3:4])
+    first.start()
+    first.join()
+    from eunomia.serving.devices.worker import main as serve
+
+    serve(arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -16,7 +17,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import optimise, session_options
 from eunomia.serving.blocks.plan import choose_cuts, plan_blocks
-from eunomia.serving.devices.network import load_network
+from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import live_of
 from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
 
@@ -147,6 +148,21 @@ def test_what_a_trial_takes_says_whether_a_network_may_run_in_one_piece(tmp_path
     kept.write_text(json.dumps(plan))
     assert load_network(str(path), str(cache), {}, 5e-5, whole_s=1.0).has_whole
     assert not load_network(str(path), str(cache), {}, 5e-5, whole_s=1e-6).has_whole
+
+
+def test_what_is_known_of_a_network_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(mobilenet_v2(side=32))
+    first = load_network(str(path), str(tmp_path), {}, 1e-4, whole_s=1.0)
+    runs = Mock(wraps=LoadedNetwork.run_block)
+    monkeypatch.setattr(LoadedNetwork, "run_block", lambda *given: runs(*given))
+    known_s = [float(n + 1) for n in range(first.blocks)]
+    again = load_network(str(path), str(tmp_path), {}, 1e-4, whole_s=0.0, known_s=known_s)
+    assert again.block_s == known_s and runs.call_count == first.blocks and not again.has_whole
+    other = load_network(str(path), str(tmp_path), {}, 1e-4, known_s=known_s[1:])
+    assert other.blocks == first.blocks and max(other.block_s) < 1.0, "known of another cut"
 
 
 def test_weights_that_the_runtime_folds_are_no_inputs(tmp_path: Path) -> None:

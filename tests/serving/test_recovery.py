@@ -113,7 +113,9 @@ def test_what_runs_beside_a_load_may_be_the_cause(beside: str, tmp_path: Path) -
     async def main() -> None:
         bench = Deaths(tmp_path)
         loads = bench.pool.loading
-        load = asyncio.ensure_future(loads._load_on(bench.pool.devices[0], "net#1", "", {}))
+        load = asyncio.ensure_future(
+            loads._load_on(bench.pool.devices[0], {"kind": "load", "model": "net#1"})
+        )
         await pauses(1)
         if beside == "a run":
             enter(bench, 1, 1)

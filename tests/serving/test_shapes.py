@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from eunomia.core.errors import ModelError
 from eunomia.serving.dispatch.admission import FIRST_S, LONGEST_S, Admission
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import LEARN, TRIAL, CostBook
@@ -134,10 +135,26 @@ def test_times_are_those_of_an_obvious_twin(runs: list[Any], rows: int, size: in
                 expected = plain.estimate(rows, size, block, device)
             if expected is not None:
                 assert book.latency_s[row + block, device] == pytest.approx(expected, rel=1e-6)
+    before_s = book.latency_s.copy()
     book.lost(0)
     assert np.isinf(book.latency_s[row : row + BLOCKS, 0]).all()
+    book.back(network, 0, [1.0] * BLOCKS)
+    np.testing.assert_array_equal(book.latency_s, before_s, "a device that is back is as fast as it was")
+    book.lost(0)
     book.measured(network, 0, trial_s[0])
     assert np.isfinite(book.latency_s[row : row + BLOCKS]).all()
+
+
+def test_a_device_that_never_had_a_network_is_tried() -> None:
+    book = CostBook(2)
+    network = book.add("net", 2, sizes=[1])
+    book.measured(network, 0, [1.0, 2.0])
+    assert (book.known(network, 0), book.known(network, 1)) == ([1.0, 2.0], [])
+    book.back(network, 1, [3.0, 4.0])
+    assert book.latency_s[:, 1].tolist() == [3.0, 4.0]
+    for device in range(2):
+        with pytest.raises(ModelError, match="devices must cut it alike"):
+            book.back(network, device, [1.0])
 
 
 def test_a_new_shape_is_read_off_a_curve_not_off_the_mean_of_others() -> None:

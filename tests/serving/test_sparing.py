@@ -144,7 +144,7 @@ class Beside:
         self.becomes, self.told, self.starts = becomes, list[Message](), 0
         models = {name: SimpleNamespace(label=f"{name}#1", path="", shapes={}) for name in becomes}
         loading: Any = SimpleNamespace(
-            models=models, order=lambda device, label, *_: {"kind": "load", "model": label}
+            models=models, again=lambda device, model: {"kind": "load", "model": model.label}
         )
         self.device: Any = Device(0, DeviceSpec("d", spare=True), Mock(), "", Mock(), Mock())
         self.device.stand_by = self.stand_by

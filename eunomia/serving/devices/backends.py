@@ -13,8 +13,9 @@ from eunomia.core.errors import ConfigError, UnknownNameError
 if TYPE_CHECKING:
     from eunomia.serving.devices.network import LoadedNetwork
 
-# (file, cache folder, shapes of free inputs, target time of a block in s, longest network kept whole in s)
-Loader: TypeAlias = "Callable[[str, str, dict[str, list[int]], float, float], LoadedNetwork]"
+# (file, cache folder, shapes of free inputs, target time of a block in s, longest network kept whole in s); "cpu" also
+# takes ``known_s``, the times of its blocks where they are known
+Loader: TypeAlias = "Callable[..., LoadedNetwork]"
 
 
 @dataclass(frozen=True, slots=True)

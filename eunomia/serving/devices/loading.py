@@ -79,8 +79,9 @@ class Loading:
         alive = [device for device in self._devices if device.alive]
         if not alive:
             raise ModelError("no device is alive")
-        answers = [await self._load_on(alive[0], label, path, shapes)]
-        answers += await asyncio.gather(*(self._load_on(device, label, path, shapes) for device in alive[1:]))
+        first, *others = [self._order(device, label, path, shapes) for device in alive]
+        answers = [await self._load_on(alive[0], first)]
+        answers += await asyncio.gather(*map(self._load_on, alive[1:], others))
         rows, sizes = trial_shape(answers[0]["inputs"], shapes)
         whole = all(answer["whole"] for answer in answers)
         network = self._costs.add(name, len(answers[0]["block_s"]), whole=whole, rows=rows, sizes=sizes)
@@ -163,11 +164,11 @@ class Loading:
         """A network of this server on a device that lost it; whether it is there."""
         network = model.network
         try:
-            answer = await self._load_on(device, model.label, model.path, model.shapes)
+            answer = await self._load_on(device, self.again(device, model))
             if network.index not in self._labels:  # it was unloaded meanwhile
                 device.tell({"kind": "unload", "model": model.label})
                 return False
-            self._costs.measured(network, device.index, answer["block_s"])
+            self._costs.back(network, device.index, answer["block_s"])
         except ModelError as error:
             self._why[model.label] = str(error)
             log.warning("network '%s' does not load again: %s", network.name, error)
@@ -242,8 +243,15 @@ class Loading:
     def _serves(self, label: str) -> bool:
         return any(model.label == label for model in self.models.values())
 
-    def order(self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
-        """The message that has a device load a network."""
+    def again(self, device: Device, model: LoadedModel) -> Message:
+        """The message that has a device load a network of this server once more: what is known is not tried again."""
+        order = self._order(device, model.label, model.path, model.shapes)
+        known_s = self._costs.known(model.network, device.index)
+        if device.spec.kind == "cpu" and known_s:
+            order |= {"known_s": known_s, "whole_s": LOAD_S if model.network.whole else 0.0}
+        return order
+
+    def _order(self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
         return {
             "kind": "load",
             "model": label,
@@ -254,15 +262,14 @@ class Loading:
             "backend": device.spec.kind,
         }
 
-    async def _load_on(
-        self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]
-    ) -> Message:
+    async def _load_on(self, device: Device, order: Message) -> Message:
+        label = order["model"]
         if (known := device.kept.pop(label, None)) is not None:  # its process stood by, and has it
             return known
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[device.index, label] = answer
         try:
-            if not device.tell(self.order(device, label, path, shapes)):  # nobody would answer
+            if not device.tell(order):  # nobody would answer
                 raise ModelError(f"device '{device.spec.name}' is away; try again when it is back")
             return await asyncio.wait_for(answer, LOAD_S)
         except TimeoutError:

@@ -65,9 +65,8 @@ class Sparing:
     async def _load(self, device: Device, spare: Spare, model: LoadedModel) -> None:
         if not _roomy(device, spare):
             return
-        message = self._loading.order(device, model.label, model.path, model.shapes)
         try:
-            await spare.load(message, PATIENCE * LOAD_S)
+            await spare.load(self._loading.again(device, model), PATIENCE * LOAD_S)
         except ModelError:
             self._refused[device.index].add(model.label)
             if not spare.process.ready:

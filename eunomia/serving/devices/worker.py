@@ -103,7 +103,8 @@ class Worker:
         try:
             if self._networks and message["backend"] == "cpu":  # others may be in use
                 prepare_aside(*place)
-            network = loader_of(message["backend"])(*place, message["whole_s"])
+            known = {"known_s": message["known_s"]} if "known_s" in message else {}
+            network = loader_of(message["backend"])(*place, message["whole_s"], **known)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})
             return

@@ -121,11 +121,7 @@ class CostBook:
 
     def measured(self, network: Network, device: int, block_s: list[float]) -> None:
         """Times of all blocks on one device."""
-        if len(block_s) != network.blocks:
-            raise ModelError(
-                f"network '{network.name}' has {len(block_s)} blocks on device {device} and "
-                f"{network.blocks} elsewhere; devices must cut it alike"
-            )
+        self._fits(network, device, block_s)
         rows = self.rows(network)
         for table in (self.latency_s, self._known_s, self.mean_s):
             table[rows, device] = block_s
@@ -135,6 +131,28 @@ class CostBook:
         self._rest.pop(network.first_row, None)
         for one in self._shapes[network.index].found.values():
             self._estimate(network, one)
+
+    def back(self, network: Network, device: int, block_s: list[float]) -> None:
+        """A device that had died has a network again: what was learned of it there holds; else its trial counts."""
+        if not self.known(network, device):
+            self.measured(network, device, block_s)
+            return
+        self._fits(network, device, block_s)
+        for one in self._shapes[network.index].found.values():
+            rows = slice(one.first_row, one.first_row + network.blocks)
+            self.latency_s[rows, device] = self._known_s[rows, device]
+
+    def known(self, network: Network, device: int) -> list[float]:
+        """Times of all blocks on a device with the trial's input; none where a block never ran there."""
+        found: list[float] = self._known_s[self.rows(network), device].tolist()
+        return found if max(found) < math.inf else []
+
+    def _fits(self, network: Network, device: int, block_s: list[float]) -> None:
+        if len(block_s) != network.blocks:
+            raise ModelError(
+                f"network '{network.name}' has {len(block_s)} blocks on device {device} and "
+                f"{network.blocks} elsewhere; devices must cut it alike"
+            )
 
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""

@@ -68,13 +68,13 @@ class Fake:
             answer["seconds"] = [] if self.warm and self.busy else [self.held[-1]]
         self.telling += 1
         loop = asyncio.get_running_loop()
-        loop.call_soon(self.ladder.answered, 0, {**answer, "number": -1, "why": "of an older step"})
-        loop.call_soon(self.ladder.answered, 0, answer)
+        loop.call_soon(self.ladder.answered, self.index, {**answer, "number": -1, "why": "of an older step"})
+        loop.call_soon(self.ladder.answered, self.index, answer)
 
 
-def ladder_on(fake: Fake, clock: ManualClock) -> tuple[Ladder, CostBook, Network]:
-    """For one network on this device."""
-    costs = CostBook(1)
+def ladder_on(fake: Fake, clock: ManualClock, devices: int = 1) -> tuple[Ladder, CostBook, Network]:
+    """For one network on this device, the first of so many."""
+    costs = CostBook(devices)
     network = costs.add("net", 1, sizes=[4])
     costs.measured(network, 0, [fake.seconds(1, 1)])
     loading: Any = type("Loading", (), {})()
@@ -270,6 +270,18 @@ def test_what_is_remembered_and_under_way_is_bounded_and_tenants_take_turns() ->
         assert not ladder._climbs._of
 
     asyncio.run(main())
+
+
+def test_a_step_is_made_where_there_is_the_least_to_do() -> None:
+    fake, other = Fake(lambda rows, tokens: 1e-3), Fake(lambda rows, tokens: 1e-3)
+    ladder, costs, network = ladder_on(fake, ManualClock(), 2)
+    costs.measured(network, 1, [1e-3])
+    other.index, other.ladder = 1, ladder  # type: ignore[misc]
+    ladder._devices = [fake, other]  # type: ignore[list-item]
+    ladder.queued = lambda device: 2 - device
+    job = asking(costs, network, 1, 5)
+    assert asyncio.run(tried(ladder, job)) is True and other.held and not fake.held
+    assert costs.latency_s[job.cost_row, 1] == 1e-3
 
 
 def test_a_device_that_dies_ends_its_step_at_once() -> None:

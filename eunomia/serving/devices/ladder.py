@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from eunomia.serving.devices.climbs import AT_ONCE, Climb, Climbs, Known
 from eunomia.serving.devices.device import Device
@@ -37,10 +37,11 @@ class InVain(Exception):
 
 
 class Ladder:
-    """Climbs, one at a time, on the first device that is alive."""
+    """Climbs, one at a time, each step on the device with the least to do. ``queued``: how many runs that has."""
 
     def __init__(self, devices: Sequence[Device], loading: Loading, costs: CostBook, clock: Clock) -> None:
         self._devices, self._loading, self._costs, self._clock = devices, loading, costs, clock
+        self.queued: Callable[[int], int] = lambda device: 0
         self._climbs = Climbs()
         self._closed = False
         self._task: asyncio.Task[None] | None = None
@@ -149,8 +150,15 @@ class Ladder:
 
     async def _step(self, model: LoadedModel, shapes: Shapes) -> list[float]:
         """Seconds of each block; raises InVain or TimeoutError."""
+        device: Device | None = None
         while True:
-            answer = await self._asked(model, shapes)
+            if device is None or not device.alive:  # what another has done of it is lost
+                device = min(
+                    (one for one in self._devices if one.alive),
+                    key=lambda one: self.queued(one.index),
+                    default=None,
+                )
+            answer = await self._asked(device, model, shapes)
             if answer["why"]:
                 raise InVain(answer["why"])
             spent_s = float(answer["spent"])
@@ -159,9 +167,8 @@ class Ladder:
                 return list(answer["seconds"])
             await asyncio.sleep(PAUSE_S)
 
-    async def _asked(self, model: LoadedModel, shapes: Shapes) -> Message:
+    async def _asked(self, device: Device | None, model: LoadedModel, shapes: Shapes) -> Message:
         """What a device says of a step, however far it has come with it; raises InVain or TimeoutError."""
-        device = next((one for one in self._devices if one.alive), None)
         if device is None:
             raise InVain("no device is alive")
         self._answer = asyncio.get_running_loop().create_future()

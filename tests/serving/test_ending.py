@@ -70,7 +70,7 @@ class Watched:
         )  # fmt: skip
         costs = CostBook(1)
         job = Job(0, costs.add("n", 1), 0.0)
-        self.run, self.now_s = Run(job, 0, 1, ticket=3, limit_s=60.0, sent=True), 0.0
+        self.run, self.now_s = Run(job, 0, 1, ticket=3, limit_s=60.0, sent=True, behind=trial), 0.0
         self.lane = SimpleNamespace(due_s=[0.02], start_s=0.0, stopping=False)
         self.waiting: list[Job] = []
         self.dispatcher = SimpleNamespace(
@@ -199,6 +199,13 @@ def test_who_waits_behind_a_trial_of_sizes_is_not_to_blame() -> None:
     stuck = Watched(trial=9)
     stuck.after(0.6)
     assert stuck.after(GRACE_S + 0.01) == [-9, "kill"] and stuck.device.blameless
+
+
+def test_a_trial_that_came_before_the_first_look_and_after_the_run_excuses_nothing() -> None:
+    watched = Watched()
+    watched.trial, watched.run.ticket = 9, 4
+    watched.after(0.0)
+    assert watched.after(0.6) == [4] and watched.run.ended
 
 
 def test_a_trial_that_waits_behind_a_run_excuses_nothing() -> None:

@@ -40,6 +40,9 @@ class Execution:
         self.queues: list[deque[Run]] = [deque() for _ in devices]
         self.looking = Looking(self.queues)
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
+        self.tries_on: Callable[[int], int | None] = lambda device: (
+            None
+        )  # the trial of sizes that a device is at
         self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
         self._ticket = 0
         self._waking: asyncio.TimerHandle | None = None
@@ -136,7 +139,7 @@ class Execution:
 
     def send_run(self, device: int, run: Run, inputs: list[list[Message]] | None) -> None:
         """Tell a device, with tensors that lie in the arena or with none."""
-        run.sent = True
+        run.sent, run.behind = True, self.tries_on(device)
         self._devices[device].tell(
             {
                 "kind": "run",

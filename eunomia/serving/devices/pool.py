@@ -53,6 +53,7 @@ class DevicePool:
         )
         self.ladder = Ladder(self._devices, self.loading, self.costs, clock)
         self.execution = Execution(self.arena, self._devices, self.loading, clock)
+        self.execution.tries_on = self.ladder.tries_on
         self.ladder.queued = lambda device: len(self.execution.queues[device])
         self.dispatcher = Dispatcher(clock, self.execution, self.costs, len(specs), policy, options)
         self.answers = Answers(self.arena, self.dispatcher)

@@ -27,4 +27,5 @@ class Run:
     limit_s: float = float("inf")
     move_from: int = -1  # the device that still holds its tensors
     sent: bool = False
+    behind: int | None = None  # the trial of sizes that its device was at when it was sent
     ended: bool = False  # it was to end in its midst

@@ -34,12 +34,11 @@ SHORT_GRACE_S = 4e-3  # of processor time, where another process stands by
 class _Seen:
     """A run, and its device's processor time when it was first seen; both clocks when it was to end.
 
-    ``behind``: the trial of sizes that the device was at then; one that came later waits behind the run. ``well_s``: so
-    much may be its own time; ``held_s``: so much more may it hold up others, of whom one waited from ``wanted_s`` on.
+    ``well_s``: so much may be its own time; ``held_s``: so much more may it hold up others, of whom one waited from
+    ``wanted_s`` on.
     """
 
     ticket: int
-    behind: int | None
     most_s: float
     used_s: float
     well_s: float = math.inf
@@ -101,10 +100,10 @@ class Watching:
             held = used_s - seen.wanted_s > seen.held_s and used_s - seen.used_s > seen.well_s
             if held or used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
                 seen.ended_used_s, seen.ended_s = used_s, now_s
-                self._end(device, run, seen)
+                self._end(device, run)
         elif used_s - seen.ended_used_s > self._grace_s(device) or now_s - seen.ended_s > GRACE_WALL_S:
             if not seen.killed:
-                device.blameless, seen.killed = self._waits(device, seen), True
+                device.blameless, seen.killed = self._waits(device, run), True
                 self._kill(device, run)
 
     def _grace_s(self, device: Device) -> float:
@@ -112,21 +111,20 @@ class Watching:
         return SHORT_GRACE_S if device.stands_by else GRACE_S
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
-        behind = self._ladder.tries_on(device.index)
-        return _Seen(run.ticket, behind, *self._limits_s(device.index, run, used_s))
+        return _Seen(run.ticket, *self._limits_s(device.index, run, used_s))
 
-    def _waits(self, device: Device, seen: _Seen) -> bool:
+    def _waits(self, device: Device, run: Run) -> bool:
         """Whether the run stands behind a trial of sizes."""
-        return seen.behind is not None and seen.behind == self._ladder.tries_on(device.index)
+        return run.behind is not None and run.behind == self._ladder.tries_on(device.index)
 
     def _begins_late(self, device: Device, run: Run, seen: _Seen) -> bool:
         """Whether a trial has ended that it waited behind."""
-        return seen.ended_s < math.inf and not run.ended and self._ladder.tries_on(device.index) is None
+        return seen.ended_s < math.inf and not run.ended and not self._waits(device, run)
 
-    def _end(self, device: Device, run: Run, seen: _Seen) -> None:
+    def _end(self, device: Device, run: Run) -> None:
         """The run, or a trial of sizes that it waits behind."""
-        if seen.behind is not None and self._waits(device, seen):
-            device.end(-seen.behind)
+        if run.behind is not None and self._waits(device, run):
+            device.end(-run.behind)
             return
         log.warning("network '%s' is ended on device '%s'", run.job.network.name, device.spec.name)
         run.ended = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,10 +90,15 @@ def test_it_follows_what_is_in_service(tmp_path: Path, monkeypatch: pytest.Monke
         until(lambda: stands_by(server, "small"))
 
 
-def test_what_runs_networks_there_comes_first_as_ever(
+def test_the_metrics_tell_of_it_and_what_runs_networks_there_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sparing_server(tmp_path, monkeypatch) as server:
+        page = urllib.request.Request(
+            f"http://127.0.0.1:{server.http_port}/metrics", headers={"Authorization": f"Bearer {ADMIN}"}
+        )
+        with urllib.request.urlopen(page) as answer:
+            assert 'eunomia_device_stands_by{device="cpu"} 1.0' in answer.read().decode()
         spare = server.pool.devices[0].spare
         assert spare is not None
         assert os.sched_getscheduler(spare.process.pid) == os.SCHED_OTHER, "of the thread that runs networks"

@@ -93,6 +93,12 @@ class Telemetry:
         self._target = Gauge("eunomia_slo_target_ratio", "Promised indicator", both, registry=registry)
         self._busy = Gauge("eunomia_device_busy_seconds", "Time spent running", ["device"], registry=registry)
         self._alive = Gauge("eunomia_device_alive", "1 = its process answers", ["device"], registry=registry)
+        self._stands_by = Gauge(
+            "eunomia_device_stands_by",
+            "1 = a process can take its place at once",
+            ["device"],
+            registry=registry,
+        )
         self._restarts = Gauge(
             "eunomia_device_restarts", "Processes lost so far", ["device"], registry=registry
         )
@@ -206,6 +212,7 @@ class Telemetry:
         for device, lane in zip(pool.devices, dispatcher.lanes, strict=True):
             self._busy.labels(device.spec.name).set(lane.busy_s)
             self._alive.labels(device.spec.name).set(lane.alive)
+            self._stands_by.labels(device.spec.name).set(device.stands_by)
             self._restarts.labels(device.spec.name).set(max(device.restarts, 0))
         self._memory.set(pool.arena.free_bytes)
         if dispatcher.harvest is not None:

@@ -17,7 +17,7 @@ from eunomia.serving.devices.aside import END, listen, order
 from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import live_of
-from eunomia.serving.devices.run import Run
+from eunomia.serving.devices.run import CLOSELY_S, Run
 from eunomia.serving.devices.watching import (
     FAR,
     GRACE_S,
@@ -123,8 +123,9 @@ def test_where_a_process_stands_by_a_node_that_goes_on_has_little_time() -> None
     watched = Watched()
     watched.device.stands_by = True
     assert watched.after(LONGER * 0.02 + 0.31) == [3]
-    assert watched.watching.suspects(0), "looked at often until it is over"
-    assert watched.after(SHORT_GRACE_S - 1e-3) == [3] and watched.after(2e-3) == [3, "kill"]
+    assert watched.watching.suspects(0) == CLOSELY_S, "until it is over"
+    assert watched.after(0.0, wall_s=2 * SHORT_GRACE_S) == [3], "it has not run meanwhile"
+    assert watched.after(1e-4) == [3, "kill"] and watched.after(1e-3) == [3, "kill"], "once"
 
 
 @pytest.mark.parametrize("patience_s", [0.0, math.inf])
@@ -170,6 +171,19 @@ def test_who_holds_up_another_tenant_is_to_stop_and_then_to_end() -> None:
     watched.waits(tenant=1)
     assert suspected(watched, 0.0) == ["stop"] and watched.lane.stopping
     assert suspected(watched, 0.069) == ["stop"] and suspected(watched, 0.002) == ["stop", 3]
+
+
+def test_who_came_between_two_looks_has_waited_since_then() -> None:
+    watched = Watched()
+    assert suspected(watched, 0.10) == [] and suspected(watched, 0.02) == []
+    watched.waits(tenant=1)
+    watched.waiting[0].arrival_s, watched.now_s = 7.004, 7.01
+    assert suspected(watched, 0.01) == ["stop"]
+    assert watched.watching._seen[0].wanted_s == pytest.approx(0.124)
+    early = Watched()
+    early.now_s = 9.0
+    early.waits(tenant=1)
+    assert suspected(early, 0.1) == ["stop"] and early.watching._seen[0].wanted_s == 0.0, "since it was sent"
 
 
 def test_what_runs_of_a_network_took_of_late_is_its_own_time() -> None:

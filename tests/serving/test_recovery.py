@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,30 @@ def test_the_signal_says_whether_it_came_from_outside(
             return await ended
 
     assert asyncio.run(main()) is blameless
+
+
+def test_what_is_killed_has_ended_when_its_code_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is given back later: with much of it that takes tens of milliseconds, on its core."""
+
+    async def main() -> list[bool]:
+        told = list[bool]()
+        killed = DeviceProcess("d", Mock(), lambda process, outside: told.append(outside))
+        monkeypatch.setattr(processes, "_exits", lambda pid: pid == killed.pid)
+        with children.started(children.python("-S", "-c", "input()"), stdin=subprocess.PIPE) as process:
+            killed._process = process
+            killed.kill()
+            assert told == [False]
+            killed.kill()
+            killed.bury(1000)
+            await until_async(lambda: process.poll() is not None)
+            await pauses(2)
+        return told
+
+    assert asyncio.run(main()) == [False], "once"
+
+
+def test_a_process_exits_when_all_its_threads_do() -> None:
+    assert not processes._exits(os.getpid()) and not processes._exits(2**30)
 
 
 def test_the_kernel_counts_its_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from eunomia.serving.devices.run import OFTEN_S, SUSPECT, SUSPECT_S, Run
+from eunomia.serving.devices.run import SUSPECT, SUSPECT_S, Run
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.overheads import LOOK, WAKE
 
@@ -18,13 +18,13 @@ LOOK_SHARE = 4.0  # a slow policy is left alone for so many times what its last 
 class Looking:
     """``queues``: per device what runs there, then what is queued behind it.
 
-    ``suspects``: asked about a run that should be over; whether to ask again soon.
+    ``suspects``: asked about a run that should be over; after how many seconds to ask again, 0 = not.
     """
 
     _dispatcher: Dispatcher
 
     def __init__(self, queues: Sequence[deque[Run]]) -> None:
-        self.suspects: Callable[[int], bool] = lambda device: False
+        self.suspects: Callable[[int], float] = lambda device: 0.0
         self._queues = queues
         self._looks: list[asyncio.TimerHandle | None] = [None] * len(queues)  # at boundaries
 
@@ -74,8 +74,8 @@ class Looking:
 
     def _suspect(self, device: int, ticket: int) -> None:
         """It should be over."""
-        if self._at_work(device, ticket) and self.suspects(device):
-            asyncio.get_running_loop().call_later(OFTEN_S, self._suspect, device, ticket)
+        if self._at_work(device, ticket) and (again_s := self.suspects(device)):
+            asyncio.get_running_loop().call_later(again_s, self._suspect, device, ticket)
 
     def _at_work(self, device: int, ticket: int) -> bool:
         return bool(queue := self._queues[device]) and queue[0].ticket == ticket

@@ -24,7 +24,9 @@ OUTSIDE = tuple(
     -sent for sent in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 )
 BURIALS, BURIAL_S = 50, 0.001  # looks at how a process ended, and the pause between two
-REAP_S = 0.01  # between two looks at one that was ended
+LOOK_S = 0.001  # between two looks at one that was killed
+REAP_S = 0.01  # between two looks at one that has ended, until it is gone
+EXITING = 0x4  # PF_EXITING of Linux: none of its code runs any more
 
 
 class DeviceProcess:
@@ -45,6 +47,7 @@ class DeviceProcess:
         self._line: socket.socket | None = None
         self._aside: int | None = None  # a pipe: what does not wait for a run
         self._killed = False  # from here
+        self._over = False  # it has ended, or nobody wants to know
         self._starved: int | None = None  # kills for want of memory on this machine, when it began
         self._said: asyncio.Future[str] | None = None  # done once it is ready, or says why it never will be
 
@@ -113,13 +116,31 @@ class DeviceProcess:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def kill(self) -> None:
-        """End it where it hangs; ``on_end`` follows."""
-        self._killed = True
+        """End it where it hangs; ``on_end`` follows, before its memory is given back, which may take a while."""
         if self._process is not None:
             self._process.kill()
+            if not self._killed:
+                self._look_again()
+        self._killed = True
+
+    def _look_again(self) -> None:
+        if self._over:
+            return
+        if _exits(self.pid):
+            self._forget_line()
+            self._end(False)
+            self._reap()
+        else:
+            asyncio.get_running_loop().call_later(LOOK_S, self._look_again)
+
+    def _end(self, outside: bool) -> None:
+        if not self._over:
+            self._over = True
+            self._on_end(self, outside)
 
     def disconnect(self) -> None:
         """Tell it to end; nothing is heard of it any more."""
+        self._over = True
         if self._process is not None:
             self._forget_line()
             self.tell({"kind": "stop"})
@@ -127,6 +148,7 @@ class DeviceProcess:
 
     def discard(self) -> None:
         """End it at once; nothing is heard of it any more."""
+        self._over = True
         self.kill()
         self._forget_line()
         self.close()
@@ -186,7 +208,7 @@ class DeviceProcess:
         elif not self._killed and code in OUTSIDE and (code != -signal.SIGKILL or not self._may_starve()):
             log.warning("device '%s' was ended from outside, by signal %d", self._name, -code)
             outside = True
-        self._on_end(self, outside)
+        self._end(outside)
 
     def _may_starve(self) -> bool:
         """Whether the kernel may have ended it for want of memory: others may be the cause, but nobody says."""
@@ -203,3 +225,12 @@ class DeviceProcess:
             return
         with contextlib.suppress(ValueError, OSError):
             asyncio.get_running_loop().remove_reader(self._line.fileno())
+
+
+def _exits(pid: int) -> bool:
+    """Whether a process that was killed has stopped in all its threads; False where the system does not say."""
+    try:
+        threads = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+        return all(int(text.rpartition(")")[2].split()[6]) & EXITING for text in threads)
+    except (OSError, ValueError, IndexError):
+        return False

@@ -12,7 +12,7 @@ SUSPECT, SUSPECT_S = (
     2.0,
     5e-3,
 )  # a run that takes so many times its estimate, and so long, may have to be ended
-OFTEN_S = 5e-3  # between two looks at it
+OFTEN_S, CLOSELY_S = 5e-3, 2e-3  # between two looks at it, and where another tenant waits for it
 
 
 @dataclass

@@ -20,27 +20,28 @@ from dataclasses import dataclass
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.execution import Execution
 from eunomia.serving.devices.ladder import Ladder
-from eunomia.serving.devices.run import SUSPECT_S, Run
+from eunomia.serving.devices.run import CLOSELY_S, OFTEN_S, SUSPECT_S, Run
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
 LONGER, FAR, WELL = 10.0, 4.0, 3.0
 LEAST_S, LEAST_HELD_S = 0.1, 0.02  # of processor time: what is shorter may be a hiccup
 GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
-SHORT_GRACE_S = 4e-3  # of processor time, where another process stands by
+SHORT_GRACE_S = 3e-3  # on the clock, where another process stands by, if it has run at all meanwhile
 
 
 @dataclass
 class _Seen:
     """A run, and its device's processor time when it was first seen; both clocks when it was to end.
 
-    ``well_s``: so much may be its own time; ``held_s``: so much more may it hold up others, of whom one waited from
-    ``wanted_s`` on.
+    ``looked_s``: that when it was last suspected. ``well_s``: so much may be its own time; ``held_s``: so much more may
+    it hold up others, of whom one waited from ``wanted_s`` on.
     """
 
     ticket: int
     most_s: float
     used_s: float
+    looked_s: float
     well_s: float = math.inf
     held_s: float = math.inf
     wanted_s: float = math.inf
@@ -69,30 +70,35 @@ class Watching:
             else:
                 self._look(device, queue[0], now_s)
 
-    def suspects(self, device: int) -> bool:
-        """Look at what runs there; whether to look again soon, as it may have to be ended."""
+    def suspects(self, device: int) -> float:
+        """Look at what runs there; after how long to look again, as it may have to be ended. 0 = not."""
         queue = self._execution.queues[device]
         if not queue or self._devices[device].place.far:
-            return False
+            return 0.0
         run, dispatcher = queue[0], self._execution.dispatcher
-        lane = dispatcher.lanes[device]
-        self._look(self._devices[device], run, dispatcher.clock.now_s())
-        seen = self._seen[device]
-        if seen.wanted_s == math.inf and seen.held_s < math.inf and self._holds_up(run.job):
-            seen.wanted_s = self._devices[device].used_s
+        lane, now_s = dispatcher.lanes[device], dispatcher.clock.now_s()
+        used_s = self._look(self._devices[device], run, now_s)
+        seen, first_s = self._seen[device], self._first_other_s(run.job)
+        if seen.wanted_s == math.inf and seen.held_s < math.inf and first_s < math.inf:
+            seen.wanted_s = max(seen.looked_s, used_s - (now_s - first_s))
             if not lane.stopping:
                 lane.stopping = True
                 self._execution.stop(device)
+        seen.looked_s = used_s
         over = seen.ended_s < math.inf and not self._devices[device].stands_by
-        return seen.most_s < math.inf and not over
+        if seen.most_s == math.inf or over:
+            return 0.0
+        return OFTEN_S if seen.wanted_s == seen.ended_s == math.inf else CLOSELY_S
 
-    def _holds_up(self, job: Job) -> bool:
-        """Whether another tenant waits."""
+    def _first_other_s(self, job: Job) -> float:
+        """When the first request of another tenant that waits came; inf = none."""
         state = self._execution.dispatcher
         tenant = state.agreements[job.pair].tenant
-        return any(state.agreements[other.pair].tenant != tenant for other in state.waiting.jobs())
+        others = (o for o in state.waiting.jobs() if state.agreements[o.pair].tenant != tenant)
+        return min((other.arrival_s for other in others), default=math.inf)
 
-    def _look(self, device: Device, run: Run, now_s: float) -> None:
+    def _look(self, device: Device, run: Run, now_s: float) -> float:
+        """The device's processor time."""
         used_s, seen = device.used_s, self._seen.get(device.index)
         if seen is None or seen.ticket != run.ticket or self._begins_late(device, run, seen):
             seen = self._seen[device.index] = self._first(device, run, used_s)
@@ -101,17 +107,31 @@ class Watching:
             if held or used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
                 seen.ended_used_s, seen.ended_s = used_s, now_s
                 self._end(device, run)
-        elif used_s - seen.ended_used_s > self._grace_s(device) or now_s - seen.ended_s > GRACE_WALL_S:
-            if not seen.killed:
-                device.blameless, seen.killed = self._waits(device, run), True
-                self._kill(device, run)
+        elif not seen.killed and self._goes_on(device, used_s - seen.ended_used_s, now_s - seen.ended_s):
+            device.blameless, seen.killed = self._waits(device, run), True
+            self._kill(device, run)
+        return used_s
 
-    def _grace_s(self, device: Device) -> float:
-        """Processor time for a node that goes on: as long as a new process would cost the others."""
-        return SHORT_GRACE_S if device.stands_by else GRACE_S
+    def _goes_on(self, device: Device, used_s: float, took_s: float) -> bool:
+        """Whether a run that was to end had time for that: as much as another process would cost the others."""
+        if device.stands_by and used_s > 0.0 and took_s >= SHORT_GRACE_S:
+            return True
+        return used_s > GRACE_S or took_s > GRACE_WALL_S
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
-        return _Seen(run.ticket, *self._limits_s(device.index, run, used_s))
+        """What is foreseen of it, by processor time."""
+        seen = _Seen(run.ticket, math.inf, used_s, used_s)
+        if device.spec.kind != "cpu":  # others compile for each new size
+            return seen
+        dispatcher, job = self._execution.dispatcher, run.job
+        lane, sure, patience_s = dispatcher.lanes[device.index], dispatcher.sure(job), self.patience_s(job)
+        foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and sure else 0.0
+        seen.most_s = LONGER * foreseen_s + max(FAR * patience_s, LEAST_S)
+        if sure and patience_s < math.inf:
+            factors = dispatcher.costs.run_factors.get(job.network.index)
+            longest = max(1.0, factors[device.index].most) if factors else 1.0
+            seen.well_s, seen.held_s = WELL * foreseen_s * longest, max(patience_s - SUSPECT_S, LEAST_HELD_S)
+        return seen
 
     def _waits(self, device: Device, run: Run) -> bool:
         """Whether the run stands behind a trial of sizes."""
@@ -133,17 +153,3 @@ class Watching:
     def _kill(self, device: Device, run: Run) -> None:
         log.warning("device '%s' hangs in network '%s'", device.spec.name, run.job.network.name)
         device.kill()
-
-    def _limits_s(self, device: int, run: Run, used_s: float) -> tuple[float, float, float, float]:
-        """Of processor time: at most, used already, its own, and that for which it may hold up others."""
-        if self._devices[device].spec.kind != "cpu":  # others compile for each new size
-            return math.inf, used_s, math.inf, math.inf
-        dispatcher, job = self._execution.dispatcher, run.job
-        lane, sure, patience_s = dispatcher.lanes[device], dispatcher.sure(job), self.patience_s(job)
-        foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and sure else 0.0
-        most_s = LONGER * foreseen_s + max(FAR * patience_s, LEAST_S)
-        if not sure or patience_s == math.inf:
-            return most_s, used_s, math.inf, math.inf
-        factors = dispatcher.costs.run_factors.get(job.network.index)
-        longest = max(1.0, factors[device].most) if factors else 1.0
-        return most_s, used_s, WELL * foreseen_s * longest, max(patience_s - SUSPECT_S, LEAST_HELD_S)

@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -48,11 +49,11 @@ async def worker_killed(s: Stage) -> After:
 
 async def server_killed(s: Stage) -> After:
     """kill -9 of the server; the journal afterwards."""
-    workers = s.live.workers
+    workers = Path(f"/proc/{s.live.pid}/task/{s.live.pid}/children").read_text().split()
     s.live.process.kill()
     s.live.process.wait()
     await asyncio.sleep(1.0)
-    s.demand(not any(memory_bytes(pid) for pid in workers), "no worker process is left behind")
+    s.demand(not any(memory_bytes(int(pid)) for pid in workers), "no worker process is left behind")
     return partial(started_again, s)
 
 

@@ -208,11 +208,12 @@ def limits() -> Iterator[Finding]:
         yield Finding("machine", "open files", said, "note", remedy)
     else:
         yield Finding("machine", "open files", said)
-    yield shared_memory(int(fields["arena_mib"].default) * 1024**2)
+    in_a_file = not hasattr(os, "memfd_create")  # else a server's tensors are in memory without a name
+    yield shared_memory(int(fields["arena_mib"].default) * 1024**2 * in_a_file)
 
 
 def shared_memory(wanted: int, folder: Path = Path("/dev/shm")) -> Finding:
-    """Room for a server's tensors."""
+    """Room for regions of clients, and on some systems for a server's tensors."""
     if not folder.is_dir():
         return Finding(
             "machine", "shared memory", f"no {folder}: a server's tensors lie in the temporary folder"

@@ -27,7 +27,9 @@ class DeviceConfig(Section):
     memory_mib: Annotated[float, Field(ge=0.0)] | None = (
         None  # for networks and tensors in work; default: its part of 3/4 of the machine's, 0 = any
     )
-    spare: bool = True  # a process stands by with the same networks, where there is memory for them twice
+    spare: bool = (
+        True  # cpu only: a process stands by with the same networks, where there is memory for them twice
+    )
     on: PlaceName = "process"
     address: Annotated[str, Field(pattern=r"^(auto|[^\s/]+:[0-9]+)$")] | None = (
         None  # default: auto, as Ray finds it
@@ -38,6 +40,10 @@ class DeviceConfig(Section):
 
     @model_validator(mode="after")
     def _of_its_place(self) -> Self:
+        if self.backend != "cpu" and self.spare and "spare" in self.model_fields_set:
+            raise wrong(
+                f"device '{self.name}': nothing stands by for backend = \"{self.backend}\"; take spare out"
+            )
         own = (
             ("cores", "gpu", "memory_mib", "spare", "spin_ms")
             if self.on == "ray"

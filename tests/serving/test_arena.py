@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,6 +44,14 @@ def test_two_processes_may_map_it_and_nobody_reaches_beyond() -> None:
         arena.view(slot.offset, 2 * PAGE)
     with pytest.raises(ValueError, match="outside the arena"):
         arena.view(0, 8)
+
+
+def test_it_is_no_file_of_a_folder_that_may_be_too_small() -> None:
+    """A container has 64 MiB in /dev/shm: as it was, the first tensor beyond them ended the server with SIGBUS."""
+    arena = Arena.create(PAGE)
+    if hasattr(os, "memfd_create"):
+        assert "memfd:eunomia" in os.readlink(f"/proc/self/fd/{arena.descriptor}")
+    arena.close()
 
 
 def test_a_flag_is_seen_by_the_worker_for_runs_up_to_its_ticket() -> None:

@@ -65,7 +65,8 @@ class Watched:
         self.said: list[Any] = []
         self.trial = trial
         self.device: Any = SimpleNamespace(
-            index=0, used_s=0.0, blameless=False, stands_by=False, spec=SimpleNamespace(name="d", kind="cpu"),
+            index=0, used_s=0.0, all_used_s=0.0, blameless=False, stands_by=False, heard=lambda number: False,
+             spec=SimpleNamespace(name="d", kind="cpu"),
             place=SimpleNamespace(far=False), end=self.said.append, kill=lambda: self.said.append("kill"),
         )  # fmt: skip
         costs = CostBook(1)
@@ -122,10 +123,30 @@ def test_processor_time_ends_a_run_and_then_its_device() -> None:
 def test_where_a_process_stands_by_a_node_that_goes_on_has_little_time() -> None:
     watched = Watched()
     watched.device.stands_by = True
+    watched.dispatcher.costs.measured(watched.run.job.network, 0, [1e-3])
     assert watched.after(LONGER * 0.02 + 0.31) == [3]
     assert watched.watching.suspects(0) == CLOSELY_S, "until it is over"
-    assert watched.after(0.0, wall_s=2 * SHORT_GRACE_S) == [3], "it has not run meanwhile"
-    assert watched.after(1e-4) == [3, "kill"] and watched.after(1e-3) == [3, "kill"], "once"
+    assert ran(watched, 0.1) == [3], "it has not heard of it"
+    watched.device.heard = lambda number: number == 3
+    assert ran(watched, 0.1) == [3] and watched.after(0.0, wall_s=1.0) == [3], "nor run since"
+    assert ran(watched, 0.9 * SHORT_GRACE_S) == [3]
+    assert ran(watched, 0.2 * SHORT_GRACE_S) == [3, "kill"] and ran(watched, 1.0) == [3, "kill"], "once"
+
+
+def ran(watched: Watched, seconds: float) -> list[Any]:
+    """What was said when all threads of its process together had run so long, and nobody else had."""
+    watched.device.all_used_s += seconds
+    return watched.after(0.0)
+
+
+def test_a_node_that_may_take_as_long_as_the_longest_block_has_that_time() -> None:
+    watched = Watched()
+    watched.device.stands_by, block_s = True, 4 * SHORT_GRACE_S
+    watched.dispatcher.costs.measured(watched.run.job.network, 0, [block_s])
+    watched.device.heard = lambda number: True
+    assert watched.after(LONGER * 0.02 + 0.31) == [3]
+    assert ran(watched, 0.0) == [3] and ran(watched, 0.9 * block_s) == [3]
+    assert ran(watched, 0.2 * block_s) == [3, "kill"]
 
 
 @pytest.mark.parametrize("patience_s", [0.0, math.inf])

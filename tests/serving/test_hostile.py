@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.hostile import ATTACKS
 from tests.hostile.field import Field, Seen, opened
+from tests.patience import until
 from tests.serving.live import ADMIN
 
 SHORT_S, AGAIN_S = 0.4, 1.0
@@ -64,6 +67,19 @@ def test_gold_is_served_again_after_runs_that_do_not_end(field: Field) -> None:
     seen = field.attacked(ENDLESS, SHORT_S)
     assert seen.recovery_s < float("inf")
     fine(field, ENDLESS, seen)
+
+
+def test_a_device_that_hangs_in_a_node_is_replaced_by_the_process_that_stood_by(field: Field) -> None:
+    def device() -> Any:
+        return field.server.ask("/v2/eunomia/state", key=ADMIN)[1]["devices"][0]
+
+    until(lambda: device()["stands_by"])
+    pid = field.server.process.pid
+    before = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    hung = device()["pid"]
+    field.attacked(["long-node"], SHORT_S)
+    until(lambda: device()["alive"] and device()["pid"] != hung)
+    assert str(device()["pid"]) in before
 
 
 def fine(field: Field, names: list[str], seen: Seen) -> None:

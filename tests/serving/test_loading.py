@@ -17,6 +17,7 @@ from eunomia.serving.devices import loading, prepare
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import Loading
 from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.places import PLACES
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.convolutional import mobilenet_v2
@@ -69,6 +70,7 @@ class Loads:
 
     index, alive, spec, blameless, busy = 0, True, DeviceSpec("cpu"), False, False
     kept: Mapping[str, Message] = {}
+    place, spare = PLACES["process"], None
 
     def __init__(self, becomes: dict[str, str]) -> None:
         self.becomes, self.told = becomes, list[str]()

@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.devices.messages import MAX_TENSORS
 from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.fronts.lane import Mode
 from eunomia.serving.models.repository import Entry
@@ -35,6 +36,10 @@ NETWORKS = {
     "scalars": "g (float x, float y) => (float z) { z = Add (x, y) }",
     "past": "g (float[b, n] x, float[b, m] past) => (float[b, k] y) { y = Concat<axis = 1>(past, x) }",
 }
+
+WIDE = 161  # inputs: a decoder of 80 layers
+INPUTS = ", ".join(f"x{n}" for n in range(WIDE))
+NETWORKS["wide"] = f"g ({INPUTS.replace('x', 'float[n] x')}) => (float[n] y) {{ y = Sum ({INPUTS}) }}"
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +133,25 @@ def test_what_is_no_tensor_is_named_for_what_it_is(kind: Any) -> None:
     graph = helper.make_graph([], "g", [ports[0]], [ports[1]])
     with pytest.raises(ModelError, match=r"'s' is a (sequence|optional), and only tensors come in and out"):
         ports_of(helper.make_model(graph))
+
+
+@pytest.mark.parametrize("what", ["inputs", "outputs"])
+def test_a_network_of_more_ports_than_a_request_has_is_refused_when_it_loads(what: str) -> None:
+    """As it was, it was served and could never be called."""
+    ports = [helper.make_tensor_value_info(f"x{n}", TensorProto.FLOAT, [1]) for n in range(MAX_TENSORS + 1)]
+    for given, fine in ((ports[1:], True), (ports, False)):
+        graph = helper.make_graph([], "g", *((given, []) if what == "inputs" else ([], given)))
+        if fine:
+            assert len(ports_of(helper.make_model(graph))[what]) == MAX_TENSORS  # type: ignore[literal-required]
+        else:
+            with pytest.raises(ModelError, match=f"it has 257 {what}; a request has at most 256"):
+                ports_of(helper.make_model(graph))
+
+
+def test_a_decoder_of_many_layers_is_called(server: Server) -> None:
+    """A past of keys and values for each layer: 64 inputs were too few for 32 layers."""
+    status, content = infer(server, "wide", *(tensor(f"x{n}", 1) for n in range(WIDE)))
+    assert (status, content["outputs"][0]["data"]) == (200, [WIDE * 0.5])
 
 
 def test_a_tensor_of_any_rank_is_no_scalar() -> None:

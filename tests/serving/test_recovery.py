@@ -22,7 +22,7 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry, Repository
 from eunomia.serving.protocol.errors import ModelFailed, Unavailable
 from tests import children
-from tests.patience import PATIENCE_S, pauses, until_async
+from tests.patience import PATIENCE_S, pauses, until, until_async
 from tests.serving.test_two_devices import Bench
 
 KILL = "import os, signal, sys; os.kill(os.getpid(), int(sys.argv[1]))"
@@ -180,6 +180,23 @@ def test_nobody_waits_for_a_network_that_no_device_has_any_more(
     asyncio.run(main())
 
 
+def test_a_device_that_dies_while_it_loads_is_not_started_twice(tmp_path: Path) -> None:
+    """As it was on Python 3.11, the earlier restart went on, and after two minutes it killed a healthy device."""
+
+    async def main() -> None:
+        bench = Returns(tmp_path)
+        await until_async(lambda: "load" in bench.kinds(0))
+        first = bench.pool.recovery._restarts[0]
+        bench.pool._on_death(0)
+        await asyncio.wait([first])
+        assert first.cancelled()
+        await bench.answers_load(kind="loaded", block_s=[1.0, 1.0, 1.0])
+        await until_async(lambda: bench.pool.recovery.whole(0))
+        assert not bench.pool.loading._waiting
+
+    asyncio.run(main())
+
+
 def test_nor_for_one_that_was_replaced(tmp_path: Path) -> None:
     """The devices load what is in service."""
 
@@ -227,7 +244,7 @@ def test_the_signal_says_whether_it_came_from_outside(
 
     async def main() -> bool:
         ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        buried = DeviceProcess("d", Mock(), lambda process, outside: ended.set_result(outside))
+        buried = DeviceProcess("d", "", Mock(), lambda process, outside: ended.set_result(outside))
         with children.started(children.python("-S", "-c", KILL, int(sent))) as process:
             buried._process, buried._starved = process, 0
             buried.bury(1000)
@@ -241,7 +258,7 @@ def test_what_is_killed_has_ended_when_its_code_has(monkeypatch: pytest.MonkeyPa
 
     async def main() -> list[bool]:
         told = list[bool]()
-        killed = DeviceProcess("d", Mock(), lambda process, outside: told.append(outside))
+        killed = DeviceProcess("d", "", Mock(), lambda process, outside: told.append(outside))
         monkeypatch.setattr(processes, "_exits", lambda pid: pid == killed.pid)
         with children.started(children.python("-S", "-c", "input()"), stdin=subprocess.PIPE) as process:
             killed._process = process
@@ -254,6 +271,16 @@ def test_what_is_killed_has_ended_when_its_code_has(monkeypatch: pytest.MonkeyPa
         return told
 
     assert asyncio.run(main()) == [False], "once"
+
+
+def test_the_clock_of_another_process_counts_all_that_it_runs() -> None:
+    with children.started(children.python("-c", "while True: pass")) as process:
+        busy = DeviceProcess("d", "", Mock(), Mock())
+        busy._process = process
+        before_s = busy.all_used_s
+        until(lambda: busy.all_used_s > before_s + 0.05)
+        busy._process = Mock(pid=2**22 + 1)
+        assert busy.all_used_s == 0.0
 
 
 def test_a_process_exits_when_all_its_threads_do() -> None:

@@ -8,11 +8,12 @@ import mmap
 import os
 import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 
 PAGE = 4096
-FLAGS = PAGE  # the first page holds two numbers per device: runs up to the first one stop at their next block
-MAX_DEVICES = PAGE // 16  # boundary, the second one is not started
+FLAGS = 2 * PAGE  # the first pages hold ``NUMBERS`` per device
+# Runs up to the first one stop at their next block boundary; the second is not started; the device has heard that the
+# third is to end in its midst.
+NUMBERS = 4
 SMALL = 1024**2  # bytes of a piece
 KEPT = 16  # one part in so many is for small pieces alone: no large one shuts everybody out
 
@@ -50,10 +51,8 @@ class Arena:
     def create(cls, size: int) -> Arena:
         """Room for ``size`` bytes of tensors, and the page of flags."""
         total = FLAGS + _pages(size)
-        folder = "/dev/shm" if Path("/dev/shm").is_dir() else None
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.truncate(total)
-            descriptor = os.dup(file.fileno())
+        descriptor = _nameless()
+        os.truncate(descriptor, total)
         return cls(total, descriptor, mmap.mmap(descriptor, total), _free=[(FLAGS, total - FLAGS)])
 
     @classmethod
@@ -116,19 +115,27 @@ class Arena:
 
     def stop(self, device: int, ticket: int) -> None:
         """Ask a device to stop the run with this ticket, and earlier ones, at the next block boundary."""
-        self._flags[2 * device] = ticket
+        self._flags[NUMBERS * device] = ticket
 
     def stopped(self, device: int, ticket: int) -> bool:
         """Whether a run must stop: one number read per boundary."""
-        return self._flags[2 * device] >= ticket
+        return self._flags[NUMBERS * device] >= ticket
 
     def skip(self, device: int, ticket: int) -> None:
         """Ask a device not to start the run with this ticket. An earlier one may still wait for its tensors."""
-        self._flags[2 * device + 1] = ticket
+        self._flags[NUMBERS * device + 1] = ticket
 
     def skipped(self, device: int, ticket: int) -> bool:
         """Whether a run is not to be started any more."""
-        return self._flags[2 * device + 1] == ticket
+        return self._flags[NUMBERS * device + 1] == ticket
+
+    def hears(self, device: int, number: int) -> None:
+        """It knows that this run, or the trial with a number below zero, is to end in its midst."""
+        self._flags[NUMBERS * device + 2] = number % 2**64
+
+    def heard(self, device: int, number: int) -> bool:
+        """Whether it does."""
+        return self._flags[NUMBERS * device + 2] == number % 2**64
 
     def close(self) -> None:
         """Unmap; views that are still held keep their memory."""
@@ -136,6 +143,14 @@ class Arena:
         with contextlib.suppress(BufferError):
             self.memory.close()
         os.close(self.descriptor)
+
+
+def _nameless() -> int:
+    """A file that nobody else can open: in memory, of which /dev/shm may hold less (64 MiB in a container)."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("eunomia")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def _pages(size: int) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eunomia.serving.devices.network import LoadedNetwork
 
 # (file, cache folder, shapes of free inputs, target time of a block in s, longest network kept whole in s); "cpu" also
-# takes ``known_s``, the times of its blocks where they are known
+# takes what is known of its blocks (``known_s``) and of its content (``key``)
 Loader: TypeAlias = "Callable[..., LoadedNetwork]"
 
 

@@ -15,7 +15,8 @@ from eunomia.serving.devices.process import DeviceProcess
 from eunomia.serving.devices.spare import Spare
 
 log = logging.getLogger("eunomia.serving")
-SPARE_PATIENCE = 10.0  # times as long may the start of a process take that comes after all others
+NEEDS_MIB = 130  # of its own memory, with ONNX Runtime loaded
+SPARE_START_S = 3600.0  # so long may the start of a process take that comes after all others
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Device:
         self._arena, self._cache = arena, cache
         self._on_message, self._on_death = on_message, on_death
         self._process: DeviceProcess | None = None
+        self._ending: list[DeviceProcess] = []
 
     @property
     def alive(self) -> bool:
@@ -81,9 +83,14 @@ class Device:
         return self._process.used_s if self._process else 0.0
 
     @property
+    def all_used_s(self) -> float:
+        """Processor time of all its threads (``DeviceProcess``)."""
+        return self._process.all_used_s if self._process else 0.0
+
+    @property
     def stands_by(self) -> bool:
-        """Whether another process can take its place at once."""
-        return self.spare is not None and self.spare.settled
+        """Whether another process can take its place at once, with all networks."""
+        return self.spare is not None and self.spare.complete and self.spare.settled
 
     async def start(self) -> None:
         """A process that is ready; raises TimeoutError, or Unavailable with its reason."""
@@ -91,30 +98,41 @@ class Device:
             self._process.close()
         self.blameless, self.kept, spare = False, {}, self.spare
         self.restarts += 1
-        if spare is not None and self.stands_by:
+        if spare is not None and spare.settled:
+            spare.process.serves(self.spec.name)
             log.warning("device '%s': the process that stood by takes its place", self.spec.name)
             self._process, self.kept, self.spare = spare.process, spare.kept, None
             return
         self.dismiss()
-        self._process = DeviceProcess(self.spec.name, self._heard, self._ended)
-        await self._begin(self._process, self.place.worker)
+        self._process = self._new(self.spec.name)
+        await self._begin(self._process, self.place.worker, self.place.start_s)
 
-    async def stand_by(self) -> Spare:
-        """Start a process beside the one that stands for this device; raises as ``start`` does."""
-        self.spare = spare = Spare(DeviceProcess(self.spec.name, self._heard, self._ended))
-        await self._begin(spare.process, self.place.spare, SPARE_PATIENCE)
-        return spare
+    def another(self) -> Spare:
+        """A process beside the one that stands for this device, not started yet."""
+        self.spare = Spare(self._new(f"{self.spec.name}, standing by"))
+        return self.spare
+
+    async def stand_by(self, spare: Spare) -> None:
+        """Start it; raises as ``start`` does."""
+        await self._begin(spare.process, self.place.spare, SPARE_START_S)
 
     def dismiss(self) -> None:
         """Nothing stands by from now on."""
         spare, self.spare = self.spare, None
         if spare is not None:
             spare.end()
+            self._ending = [*(one for one in self._ending if not one.gone), spare.process]
 
-    async def _begin(self, process: DeviceProcess, module: str, patience: float = 1.0) -> None:
+    def _new(self, name: str) -> DeviceProcess:
+        bound = self.spec.memory_bytes // 2**20
+        hint = (
+            f"; it may have {bound} MiB (memory_mib), and needs {NEEDS_MIB} without networks" if bound else ""
+        )
+        return DeviceProcess(name, hint, self._heard, self._ended)
+
+    async def _begin(self, process: DeviceProcess, module: str, most_s: float) -> None:
         more = {} if self.spec.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.spec.gpu)}
-        words, most_s = partial(self._words, module), patience * self.place.start_s
-        await process.start(words, self._arena.descriptor, more, most_s)
+        await process.start(partial(self._words, module), self._arena.descriptor, more, most_s)
 
     def _words(self, module: str, line: int, pipe: int) -> Sequence[str]:
         spec = self.spec
@@ -151,6 +169,10 @@ class Device:
         if self._process is not None:
             self._process.order(aside.END, number)
 
+    def heard(self, number: int) -> bool:
+        """Whether it knows that it is to end that."""
+        return self._arena.heard(self.index, number)
+
     def fetch(self, request: int, room: Slot) -> bool:
         """Ask for the tensors of a request that waits between two blocks; False when the process is gone."""
         if self._process is not None and not self.place.far:
@@ -165,14 +187,13 @@ class Device:
 
     def disconnect(self) -> None:
         """Tell the process to end; nothing is heard of it any more."""
-        if self.spare is not None:
-            self.spare.end()
+        self.dismiss()
         if self._process is not None:
             self._process.disconnect()
 
     def wait(self) -> None:
-        """See that the process ends, by force if need be; may take 2 s."""
-        for process in (self._process, self.spare.process if self.spare else None):
+        """See that its processes end, by force if need be; may take 2 s for each."""
+        for process in (self._process, *self._ending):
             if process is not None:
                 process.wait()
 
@@ -191,4 +212,5 @@ class Device:
             self.blameless |= outside
             self._on_death(self.index)
         elif self.spare is not None and process is self.spare.process:
+            self.spare.outside = outside
             self.dismiss()

@@ -48,8 +48,9 @@ class Ending:
             if self.ended:
                 self.options.terminate = self.ended = False
 
-    def end(self, number: int) -> None:
-        """End this run, if it is still the one."""
+    def end(self, number: int) -> bool:
+        """End this run, if it is still the one; whether it is."""
         with self._lock:
             if number == self._number:
                 self.options.terminate = self.ended = True
+            return number == self._number

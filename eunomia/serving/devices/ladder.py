@@ -184,7 +184,8 @@ class Ladder:
         )
         self._open[device.index] = self._number
         try:
-            return await asyncio.wait_for(self._answer, ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                return await self._answer
         except TimeoutError:
             device.end(-self._number)
             raise

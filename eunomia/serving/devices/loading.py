@@ -27,15 +27,23 @@ AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a network that did not load ag
 LOST = "the devices that had it died"
 
 
+class Away(ModelError):
+    """A device is not there, or went away by no fault of the network's."""
+
+
 @dataclass
 class LoadedModel:
-    """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one."""
+    """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one.
+
+    ``key``: of its content, where it was cut.
+    """
 
     network: Network
     label: str
     path: str
     shapes: Mapping[str, list[int]]
     ports: Ports
+    key: str = ""
     room: int = FIRST_ROOM
 
 
@@ -78,7 +86,7 @@ class Loading:
         label = f"{name}#{self._count}"
         alive = [device for device in self._devices if device.alive]
         if not alive:
-            raise ModelError("no device is alive")
+            raise Away("no device is alive")
         first, *others = [self._order(device, label, path, shapes) for device in alive]
         answers = [await self._load_on(alive[0], first)]
         answers += await asyncio.gather(*map(self._load_on, alive[1:], others))
@@ -93,7 +101,8 @@ class Loading:
             self._costs.apart.add(
                 network.index
             )  # rows are not the first axis of all that goes in and comes out
-        self.models[name] = LoadedModel(network, label, path, shapes, ports)
+        key = answers[0].get("key", "")
+        self.models[name] = LoadedModel(network, label, path, shapes, ports, key)
         return ports
 
     async def load_again(self, device: Device, wanted: Collection[int]) -> AsyncIterator[str]:
@@ -124,6 +133,12 @@ class Loading:
             alone.discard(model.label)
             if loaded and not alone:
                 yield name
+
+    def drop_rest(self, device: Device) -> None:
+        """What its process had loaded while it stood by, and nobody needs any more."""
+        for label in device.kept:
+            device.tell({"kind": "unload", "model": label})
+        device.kept = {}
 
     async def complete(self, device: Device) -> None:
         """What a device that has all others did not load: again, later and later, for as long as it is in service."""
@@ -168,7 +183,10 @@ class Loading:
             if network.index not in self._labels:  # it was unloaded meanwhile
                 device.tell({"kind": "unload", "model": model.label})
                 return False
-            self._costs.back(network, device.index, answer["block_s"])
+            if self._known_s(device, network):
+                self._costs.back(network, device.index, answer["block_s"])
+            else:
+                self._costs.measured(network, device.index, answer["block_s"])
         except ModelError as error:
             self._why[model.label] = str(error)
             log.warning("network '%s' does not load again: %s", network.name, error)
@@ -191,6 +209,8 @@ class Loading:
             await asyncio.sleep(0.1)
         for device in self._devices:
             device.tell({"kind": "unload", "model": model.label})
+            if device.spare is not None:
+                device.spare.forget(model.label)
             self._felled.pop((device.index, model.label), None)
             self._suspected.pop((device.index, model.label), None)
         self._why.pop(model.label, None)
@@ -222,7 +242,8 @@ class Loading:
             (key, answer) for key, answer in self._waiting.items() if key[0] == device and not answer.done()
         ]
         for key, answer in loading:
-            if self._devices[device].blameless:
+            blameless = self._devices[device].blameless
+            if blameless:
                 why = "its device was ended from outside; load it again"
             elif self._felled[key] >= FATAL or not (busy or len(loading) > 1):
                 self._charge(key)
@@ -232,7 +253,8 @@ class Loading:
                 why = "its device died of it, or of what else ran there; load it again"
             if self._serves(key[1]):
                 self._why[key[1]] = why
-            answer.set_exception(ModelError(f"network '{key[1].split('#')[0]}' did not load: {why}"))
+            kind = Away if blameless else ModelError
+            answer.set_exception(kind(f"network '{key[1].split('#')[0]}' did not load: {why}"))
 
     def _charge(self, key: tuple[int, str]) -> None:
         """A device has gone of this load; if it was loaded alone for that, no more is asked."""
@@ -246,10 +268,15 @@ class Loading:
     def again(self, device: Device, model: LoadedModel) -> Message:
         """The message that has a device load a network of this server once more: what is known is not tried again."""
         order = self._order(device, model.label, model.path, model.shapes)
-        known_s = self._costs.known(model.network, device.index)
-        if device.spec.kind == "cpu" and known_s:
+        if _stays(device):
+            order["key"] = model.key
+        if known_s := self._known_s(device, model.network):
             order |= {"known_s": known_s, "whole_s": LOAD_S if model.network.whole else 0.0}
         return order
+
+    def _known_s(self, device: Device, network: Network) -> list[float]:
+        """What blocks take there, if that holds for the next process too."""
+        return self._costs.known(network, device.index) if _stays(device) else []
 
     def _order(self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
         return {
@@ -265,20 +292,24 @@ class Loading:
     async def _load_on(self, device: Device, order: Message) -> Message:
         label = order["model"]
         if (known := device.kept.pop(label, None)) is not None:  # its process stood by, and has it
+            self._suspected.pop((device.index, label), None)
+            self._felled.pop((device.index, label), None)
             return known
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[device.index, label] = answer
         try:
             if not device.tell(order):  # nobody would answer
-                raise ModelError(f"device '{device.spec.name}' is away; try again when it is back")
-            return await asyncio.wait_for(answer, LOAD_S)
+                raise Away(f"device '{device.spec.name}' is away; try again when it is back")
+            async with asyncio.timeout(LOAD_S):  # ``wait_for`` of Python 3.11 may swallow a cancellation
+                return await answer
         except TimeoutError:
             self._charge((device.index, label))
             device.blameless = True  # whatever else is there has done nothing
             device.kill()
             raise ModelError(f"network '{label.split('#')[0]}' did not load within {LOAD_S:.0f} s") from None
         finally:
-            self._waiting.pop((device.index, label), None)
+            if self._waiting.get((device.index, label)) is answer:
+                del self._waiting[device.index, label]
 
 
 def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple[int, list[int]]:
@@ -286,6 +317,11 @@ def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple
     tried = {p["name"]: shapes.get(p["name"]) or [1 if d < 0 else d for d in p["shape"]] for p in ports}
     rows = max((tried[p["name"]][0] for p in ports if p["shape"] and p["shape"][0] < 0), default=1)
     return rows, [max(math.prod(shape) // rows, 1) for _, shape in sorted(tried.items())]
+
+
+def _stays(device: Device) -> bool:
+    """Whether its next process is on the same cores; others may be on another machine, or compile anew."""
+    return device.spec.kind == "cpu" and not device.place.far
 
 
 def again_s(tries: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import math
 import os
 import resource
 from collections.abc import Iterator
@@ -17,10 +16,7 @@ KEPT_BYTES = 256 * 1024**2
 YOUNG, MIDDLE, OLD = 1_000, 5, 800  # when each generation of the garbage collector is looked through
 NO_MEMORY, ARENA = ("bad_alloc", "bad allocation"), "Failed to allocate memory"  # of C++, and of the runtime
 GROUP = Path("/sys/fs/cgroup")
-GROUPS = (
-    ("memory.max", "memory.current", "memory.stat"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
-)
+OWN_GROUPS = Path("/proc/self/cgroup")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
@@ -43,31 +39,67 @@ def machine_bytes() -> int:
         found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (OSError, ValueError):
         return 0
-    for most, *_ in GROUPS:
+    for folder, most, _ in _groups():
         with contextlib.suppress(OSError, ValueError):
-            found.append(int((GROUP / most).read_text()))
+            found.append(int((folder / most).read_text()))
     return min(found)
 
 
-def free_bytes() -> float:
-    """What programs may still take on this machine, or in the control group of this process; inf = nobody says."""
-    found = [math.inf]
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        found.append(float(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024)
-    for most, used, of_what in GROUPS:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            cached = (GROUP / of_what).read_text().partition("\ninactive_file ")[2].split()[0]
-            taken = int((GROUP / used).read_text()) - int(cached)
-            found.append(float((GROUP / most).read_text()) - taken)
-    return min(found)
-
-
-def resident_bytes(pid: int) -> int:
-    """What a process has in memory; 0 where nobody says."""
+def free_bytes() -> int:
+    """What programs may still take on this machine, and in the control groups of this process; 0 = nobody says."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        found = [int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024]
     except (OSError, ValueError, IndexError):
         return 0
+    for folder, most, used in _groups():
+        with contextlib.suppress(OSError, ValueError):
+            taken = int((folder / used).read_text()) - _files_bytes(folder / "memory.stat")
+            found.append(int((folder / most).read_text()) - taken)
+    return max(min(found), 0)
+
+
+def _files_bytes(path: Path) -> int:
+    """Of a control group: files that its kernel holds and would let go; 0 where nobody says."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0)
+
+
+def _groups() -> Iterator[tuple[Path, str, str]]:
+    """Folders of the control groups of this process, its own first, with the files of their bound and their use."""
+    try:
+        lines = OWN_GROUPS.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in [*lines, "0::/", "1:memory:/"]:
+        _, kinds, path = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        names = (
+            ("memory.limit_in_bytes", "memory.usage_in_bytes") if kinds else ("memory.max", "memory.current")
+        )
+        root = GROUP / "memory" if kinds else GROUP
+        own = root / path.strip("/")
+        for folder in (own, *own.parents):
+            if folder.is_relative_to(root):
+                yield folder, *names
+
+
+def own_bytes(pid: int) -> int:
+    """What a process has in memory for itself; 0 where nobody says."""
+    try:
+        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+    except (OSError, ValueError):
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def end_no_sooner(pid: int) -> None:
+    """Where memory runs out, the kernel ends this process no sooner than the one that says so."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text(Path("/proc/self/oom_score_adj").read_text())
 
 
 def bound_memory(size: int) -> None:

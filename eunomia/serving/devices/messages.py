@@ -3,9 +3,9 @@
 orjson writes and reads them: between two runs a device does nothing else. What it refuses (an error that names a file
 whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null.
 
-Front end to worker: ``load`` (model, path, ``polite``), ``unload`` (model), ``run`` (ticket, request, model, first,
-last, inputs, room), ``fetch`` (request, room), ``forget`` (request), ``try`` (number, model, shapes, one), ``stop``. A
-polite load comes after all other work of its core.
+Front end to worker: ``load`` (model, path, what is known, ``polite``: after all other work of its core), ``unload``
+(model). ``run`` (ticket, request, model, first, last, inputs, room), ``fetch`` (request, room), ``forget`` (request),
+``try`` (number, model, shapes, one), ``stop``.
 Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``skipped`` (ticket),
 ``tensors`` (request), ``tried`` (number, seconds, spent, why). ``done`` (ticket, next block, times, outputs): when the
 first block began and each ended, and the span of the run with its copies, all on the monotonic clock. ``failed``
@@ -28,6 +28,7 @@ from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import FLAGS
 from eunomia.serving.devices.strings import BYTES, OBJECTS, Strings, Value
 
+MAX_TENSORS = 256  # of a request, and of a network: a decoder of 120 layers takes two for each
 MAX_PACKET = 128 * 1024
 Message = dict[str, Any]  # ``kind`` says which other keys there are
 

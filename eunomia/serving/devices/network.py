@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key, session_options
@@ -130,18 +131,20 @@ def load_network(
     target_s: float,
     whole_s: float = 0.0,
     known_s: Sequence[float] = (),
+    key: str = "",
 ) -> LoadedNetwork:
     """Optimise, cut, load and time a network; ``shapes`` fix its free dimensions for the trial (default 1).
 
     ``whole_s``: if it takes no longer, keep it in one piece too, which holds its weights twice. ``known_s``: what its
     blocks take, if that is known; then it runs once, so that the first request does not wait for memory.
+    ``key``: of the content that it must have, as its file may have been replaced since.
     """
-    cut = prepare(path, cache, shapes, target_s)
+    cut = prepare(path, cache, shapes, target_s, key)
     try:
         sessions = _sessions(cut)
     except Exception:  # damaged files are made again; the runtime's exceptions share no base
         shutil.rmtree(cut.folder, ignore_errors=True)
-        cut = prepare(path, cache, shapes, target_s)
+        cut = prepare(path, cache, shapes, target_s, key)
         sessions = _sessions(cut)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
     network = LoadedNetwork(sessions, names, {**cut.ports, "key": cut.key})
@@ -175,11 +178,18 @@ class CutNetwork:
     blocks: list[tuple[list[str], list[str], float]]
 
 
-def prepare(path: str, cache: str, shapes: dict[str, list[int]], target_s: float) -> CutNetwork:
-    """Optimise and cut a network, or find it in the cache."""
-    if (found := kept(path, cache, target_s)) is not None:
+def prepare(
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, key: str = ""
+) -> CutNetwork:
+    """Optimise and cut a network, or find it in the cache; raises ModelError.
+
+    ``key``: of the content that it must have.
+    """
+    if (found := kept(path, cache, target_s, key)) is not None:
         return found
     optimised = optimise(Path(path), cache)
+    if key and optimised.key != key:
+        raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
     folder = _folder(optimised.key, cache, target_s)
     shutil.rmtree(folder, ignore_errors=True)
     ports = ports_of(optimised.model)
@@ -198,9 +208,9 @@ def prepare(path: str, cache: str, shapes: dict[str, list[int]], target_s: float
     return CutNetwork(optimised.key, folder, optimised.path, ports, blocks)
 
 
-def kept(path: str, cache: str, target_s: float) -> CutNetwork | None:
-    """What an earlier call left in the cache; reading it makes no other thread wait."""
-    key = content_key(Path(path))
+def kept(path: str, cache: str, target_s: float, key: str = "") -> CutNetwork | None:
+    """What an earlier call left in the cache, of this file or this content; reading it makes no other thread wait."""
+    key = key or content_key(Path(path))
     folder, whole = _folder(key, cache, target_s), Path(cache) / f"{key}.onnx"
     try:
         plan = json.loads((folder / "plan.json").read_text())

@@ -78,12 +78,13 @@ class DevicePool:
             raise Unavailable(f"a device process was not ready within {most_s:.0f} s") from None
         self._spawn(self._watch())
         for device in self._devices:
-            if device.spec.spare:
+            if device.spec.spare and device.place.spare:
                 self._spawn(self.sparing.keep(device, self.recovery.whole))
 
     async def close(self) -> None:
         """End every device; waiting requests fail with the reason that the server stops."""
         self._closing = True
+        self.sparing.stop()
         self.ladder.close()
         for task in list(self._tasks):
             task.cancel()

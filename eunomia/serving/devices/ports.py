@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Port, Ports
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS, Port, Ports
 
 if TYPE_CHECKING:
     import onnx
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 def ports_of(model: onnx.ModelProto) -> Ports:
     """Names, datatypes and shapes of inputs and outputs; -1 = any size."""
     weights = {w.name for w in model.graph.initializer}
-    return {
+    ports: Ports = {
         "inputs": [_port(v) for v in model.graph.input if v.name not in weights],
         "outputs": [_port(v) for v in model.graph.output],
     }
+    for what, several in (("inputs", ports["inputs"]), ("outputs", ports["outputs"])):
+        if len(several) > MAX_TENSORS:
+            raise ModelError(f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}")
+    return ports
 
 
 def _port(value: onnx.ValueInfoProto) -> Port:

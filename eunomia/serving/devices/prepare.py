@@ -22,9 +22,14 @@ MOST_S = 100.0  # less than the front end waits for a device that loads
 REFUSED = 3  # exit status: its output says why
 
 
-def prepare_aside(path: str, cache: str, shapes: Mapping[str, list[int]], target_s: float) -> None:
-    """Run it to its end. Raises ModelError in its words, or where it fails or hangs: no device tries that file."""
-    if kept(path, cache, target_s) is not None:
+def prepare_aside(
+    path: str, cache: str, shapes: Mapping[str, list[int]], target_s: float, key: str = ""
+) -> None:
+    """Run it to its end. ``key``: of the content, if that is known.
+
+    Raises ModelError in its words, or where it fails or hangs: no device tries that file.
+    """
+    if kept(path, cache, target_s, key) is not None:
         return
     arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s)]
     try:

@@ -10,11 +10,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from eunomia.serving.devices import aside
-from eunomia.serving.devices.memory import out_of_memory_kills
+from eunomia.serving.devices.memory import end_no_sooner, out_of_memory_kills
 from eunomia.serving.devices.messages import Message, pair, receive, send
 from eunomia.serving.protocol.errors import Unavailable
 
@@ -26,11 +27,14 @@ OUTSIDE = tuple(
 BURIALS, BURIAL_S = 50, 0.001  # looks at how a process ended, and the pause between two
 LOOK_S = 0.001  # between two looks at one that was killed
 REAP_S = 0.01  # between two looks at one that has ended, until it is gone
+OF_PROCESS = 2  # CPUCLOCK_SCHED of Linux: the clock of another process, by its number
 EXITING = 0x4  # PF_EXITING of Linux: none of its code runs any more
 
 
 class DeviceProcess:
     """``on_message`` hears what it says, ``on_end`` that it has ended, and whether an operator's signal ended it.
+
+    ``hint``: why it may end at its start.
 
     Both are called in the event loop, and not after ``disconnect``.
     """
@@ -38,11 +42,13 @@ class DeviceProcess:
     def __init__(
         self,
         name: str,
+        hint: str,
         on_message: Callable[[DeviceProcess, Message], None],
         on_end: Callable[[DeviceProcess, bool], None],
     ) -> None:
         self.ready = False  # it answers
-        self._name, self._on_message, self._on_end = name, on_message, on_end
+        self._name, self._hint = name, hint
+        self._on_message, self._on_end = on_message, on_end
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
         self._aside: int | None = None  # a pipe: what does not wait for a run
@@ -83,7 +89,9 @@ class DeviceProcess:
         line.setblocking(False)
         self._said = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().add_reader(line.fileno(), self._readable)
-        if why := await asyncio.wait_for(self._said, most_s):
+        async with asyncio.timeout(most_s):
+            why = await self._said
+        if why:
             raise Unavailable(f"device '{self._name}': {why}")
 
     def tell(self, message: Message) -> bool:
@@ -101,6 +109,21 @@ class DeviceProcess:
         return self._aside is not None and aside.order(self._aside, what, number, offset, size)
 
     @property
+    def runs(self) -> bool:
+        """Whether it answers, and has not ended just now."""
+        return self.ready and not self.gone
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is left of it."""
+        return self._process is None or self._process.poll() is not None
+
+    def serves(self, name: str) -> None:
+        """From now on it stands for a device; so far it stood by."""
+        self._name, self._starved = name, out_of_memory_kills()
+        end_no_sooner(self.pid)
+
+    @property
     def used_s(self) -> float:
         """Processor time of the thread that runs networks; in steps of 10 ms on some kernels, 0 where nobody says."""
         of_thread = Path(f"/proc/{self.pid}/task/{self.pid}")
@@ -114,6 +137,14 @@ class DeviceProcess:
         except OSError:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / TICKS
+
+    @property
+    def all_used_s(self) -> float:
+        """Processor time of all its threads, to the microsecond where the system keeps that; else as ``used_s``."""
+        try:
+            return time.clock_gettime((~self.pid << 3) | OF_PROCESS)
+        except OSError:
+            return self.used_s
 
     def kill(self) -> None:
         """End it where it hangs; ``on_end`` follows, before its memory is given back, which may take a while."""
@@ -136,6 +167,7 @@ class DeviceProcess:
     def _end(self, outside: bool) -> None:
         if not self._over:
             self._over = True
+            self._starts(f"its process ended at its start{self._hint}")
             self._on_end(self, outside)
 
     def disconnect(self) -> None:
@@ -147,11 +179,12 @@ class DeviceProcess:
         self.close()
 
     def discard(self) -> None:
-        """End it at once; nothing is heard of it any more."""
+        """End it at once; ``on_end`` does not follow."""
         self._over = True
         self.kill()
         self._forget_line()
         self.close()
+        self._starts("it is not needed any more")
         self._reap()
 
     def _reap(self) -> None:
@@ -204,7 +237,7 @@ class DeviceProcess:
         outside = False
         if code is None and self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._reap()
         elif not self._killed and code in OUTSIDE and (code != -signal.SIGKILL or not self._may_starve()):
             log.warning("device '%s' was ended from outside, by signal %d", self._name, -code)
             outside = True

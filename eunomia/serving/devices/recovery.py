@@ -55,6 +55,8 @@ class Recovery:
     def died(self, device: int) -> None:
         """Its requests run again elsewhere or fail, and a new process starts."""
         execution, dispatcher = self._execution, self._execution.dispatcher
+        if (earlier := self._restarts.get(device)) is not None:
+            earlier.cancel()  # before its loads fail, which would have it go on
         dispatcher.later.settle()  # what was measured there is not to be learned after its death
         self.deaths += 1
         self.in_vain[device] = 0 if self._whole[device] else self.in_vain[device] + 1
@@ -87,8 +89,6 @@ class Recovery:
             if fetching.pop(run.job.number, None):
                 execution.answers.release(run.slot)
             self._run_again(run, suspect=suspect)
-        if (earlier := self._restarts.get(device)) is not None:
-            earlier.cancel()
         self._restarts[device] = self._spawn(self._restart(device))
         self._refuse()
         dispatcher.decide()
@@ -163,6 +163,7 @@ class Recovery:
         async for _ in self._loading.load_again(self._devices[device], wanted):
             dispatcher.lanes[device].alive = True
             dispatcher.decide()
+        self._loading.drop_rest(self._devices[device])
         self._whole[device] = dispatcher.lanes[device].alive = True
         self._refuse()
         dispatcher.decide()

@@ -13,26 +13,36 @@ from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.process import DeviceProcess
 
 
+class Ended(Exception):
+    """A process that stood by has ended, or is not needed any more."""
+
+
 class Spare:
-    """``kept``: by label, what it said of each network that it has loaded."""
+    """``kept``: by label, what it said of each network that it has loaded. ``complete``: those are all in service.
+
+    ``outside``: an operator's signal ended it; None while nothing has, or where the server did.
+    """
 
     def __init__(self, process: DeviceProcess) -> None:
         self.process = process
         self.kept: dict[str, Message] = {}
+        self.complete = False
+        self.outside: bool | None = None
         self._loading: asyncio.Future[Message] | None = None
 
     @property
     def settled(self) -> bool:
         """It loads nothing just now, so that it can take its device's place at once."""
-        return self.process.ready and self._loading is None
+        return self._loading is None and self.process.runs
 
     async def load(self, message: Message, most_s: float) -> None:
-        """One network, behind whatever else its core has to do; raises ModelError, and TimeoutError."""
+        """One network, behind whatever else its core has to do; raises ModelError, Ended, and TimeoutError."""
         self._loading = asyncio.get_running_loop().create_future()
         try:
             if not self.process.tell({**message, "polite": True}):
-                raise ModelError("the process that stood by is gone")
-            self.kept[message["model"]] = await asyncio.wait_for(self._loading, most_s)
+                raise Ended
+            async with asyncio.timeout(most_s):
+                self.kept[message["model"]] = await self._loading
         finally:
             self._loading = None
 
@@ -54,4 +64,4 @@ class Spare:
         """It is not needed, or has ended."""
         self.process.discard()
         if self._loading is not None and not self._loading.done():
-            self._loading.set_exception(ModelError("the process that stood by has ended"))
+            self._loading.set_exception(Ended())

@@ -1,7 +1,7 @@
 """The process that stands by: as the worker, but its start and its loads come after all other work of their core.
 
-Started with the words of ``worker``. Only threads that import and load come last. The one that runs networks never
-does, as no thread may take that back without a privilege.
+Started with the words of ``worker``. Threads that import and load come last, and one of ONNX Runtime's own.
+The one that runs networks never does, as no thread may take that back without a privilege.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-from eunomia.serving.devices.priority import come_last
+from eunomia.serving.devices.priority import come_last, end_first
 
 
 def _prepare(cores: str) -> None:
@@ -29,6 +29,7 @@ def _prepare(cores: str) -> None:
 def main(arguments: list[str]) -> None:
     """Entry point of the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
+    end_first()
     first = threading.Thread(target=_prepare, args=arguments[3:4])
     first.start()
     first.join()

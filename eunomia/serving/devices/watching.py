@@ -5,6 +5,8 @@ Too long is ``LONGER`` times the run's estimate and ``FAR`` times what its tenan
 is not the run's fault. A size that never ran has no estimate that counts. A run that nobody's promise bounds, or that
 only waits, may last as long as ``Execution`` says, on the clock.
 
+A node that goes on costs its process: after ``GRACE_S``, or after ``SHORT_GRACE_S`` where another stands by.
+
 Every run is looked at now and then. One that takes ``run.SUSPECT`` times its estimate is from then on, often. If
 another tenant waits meanwhile, it is to stop at its next boundary. Where none comes for as long as its tenant may hold
 a device, it is ended: after ``WELL`` times the longest that runs of this network took of late, at least.
@@ -27,7 +29,7 @@ log = logging.getLogger("eunomia.serving")
 LONGER, FAR, WELL = 10.0, 4.0, 3.0
 LEAST_S, LEAST_HELD_S = 0.1, 0.02  # of processor time: what is shorter may be a hiccup
 GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
-SHORT_GRACE_S = 3e-3  # on the clock, where another process stands by, if it has run at all meanwhile
+SHORT_GRACE_S = 1.5e-3  # of processor time since it heard of its end, where another process stands by
 
 
 @dataclass
@@ -47,6 +49,8 @@ class _Seen:
     wanted_s: float = math.inf
     ended_used_s: float = math.inf
     ended_s: float = math.inf
+    number: int = 0  # of what was to end
+    heard_used_s: float = math.inf
     killed: bool = False
 
 
@@ -106,17 +110,25 @@ class Watching:
             held = used_s - seen.wanted_s > seen.held_s and used_s - seen.used_s > seen.well_s
             if held or used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
                 seen.ended_used_s, seen.ended_s = used_s, now_s
-                self._end(device, run)
-        elif not seen.killed and self._goes_on(device, used_s - seen.ended_used_s, now_s - seen.ended_s):
+                seen.number = self._end(device, run)
+        elif not seen.killed and self._goes_on(device, run, seen, used_s, now_s):
             device.blameless, seen.killed = self._waits(device, run), True
             self._kill(device, run)
         return used_s
 
-    def _goes_on(self, device: Device, used_s: float, took_s: float) -> bool:
-        """Whether a run that was to end had time for that: as much as another process would cost the others."""
-        if device.stands_by and used_s > 0.0 and took_s >= SHORT_GRACE_S:
-            return True
-        return used_s > GRACE_S or took_s > GRACE_WALL_S
+    def _goes_on(self, device: Device, run: Run, seen: _Seen, used_s: float, now_s: float) -> bool:
+        """Whether a run that was to end had time for that: as much as another process would cost the others.
+
+        Where one stands by, half-done requests are lost all the same: the longest block that is known has its time.
+        """
+        if device.stands_by and device.heard(seen.number):
+            seen.heard_used_s = min(seen.heard_used_s, device.all_used_s)
+            block_s = (
+                self._execution.dispatcher.costs.longest_s(run.job.network, run.job.cost_row) * run.job.rows
+            )
+            if device.all_used_s - seen.heard_used_s >= max(SHORT_GRACE_S, block_s):
+                return True
+        return used_s - seen.ended_used_s > GRACE_S or now_s - seen.ended_s > GRACE_WALL_S
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
         """What is foreseen of it, by processor time."""
@@ -141,14 +153,15 @@ class Watching:
         """Whether a trial has ended that it waited behind."""
         return seen.ended_s < math.inf and not run.ended and not self._waits(device, run)
 
-    def _end(self, device: Device, run: Run) -> None:
-        """The run, or a trial of sizes that it waits behind."""
+    def _end(self, device: Device, run: Run) -> int:
+        """The run, or a trial of sizes that it waits behind: its number."""
         if run.behind is not None and self._waits(device, run):
             device.end(-run.behind)
-            return
+            return -run.behind
         log.warning("network '%s' is ended on device '%s'", run.job.network.name, device.spec.name)
         run.ended = True
         device.end(run.ticket)
+        return run.ticket
 
     def _kill(self, device: Device, run: Run) -> None:
         log.warning("device '%s' hangs in network '%s'", device.spec.name, run.job.network.name)

@@ -70,7 +70,11 @@ class Worker:
 
     def obey_aside(self, pipe: int) -> None:
         """What does not wait for the run that this device works on."""
-        aside.listen(pipe, {aside.END: lambda number, *_: self.ending.end(number), aside.FETCH: self._give})
+        aside.listen(pipe, {aside.END: self._end, aside.FETCH: self._give})
+
+    def _end(self, number: int, *_: int) -> None:
+        if self.ending.end(number):
+            self._arena.hears(self._device, number)
 
     def _say(self, message: Message) -> None:
         """To the front end."""
@@ -100,10 +104,10 @@ class Worker:
         if message.get("polite"):
             come_last()
         place = message["path"], self._cache, message["shapes"], message["target_s"]
+        known = {name: message[name] for name in ("known_s", "key") if name in message}
         try:
             if self._networks and message["backend"] == "cpu":  # others may be in use
-                prepare_aside(*place)
-            known = {"known_s": message["known_s"]} if "known_s" in message else {}
+                prepare_aside(*place, known.get("key", ""))
             network = loader_of(message["backend"])(*place, message["whole_s"], **known)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})

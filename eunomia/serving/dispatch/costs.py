@@ -133,10 +133,7 @@ class CostBook:
             self._estimate(network, one)
 
     def back(self, network: Network, device: int, block_s: list[float]) -> None:
-        """A device that had died has a network again: what was learned of it there holds; else its trial counts."""
-        if not self.known(network, device):
-            self.measured(network, device, block_s)
-            return
+        """A device that had died has a network again: what was learned of it there holds."""
         self._fits(network, device, block_s)
         for one in self._shapes[network.index].found.values():
             rows = slice(one.first_row, one.first_row + network.blocks)
@@ -145,7 +142,7 @@ class CostBook:
     def known(self, network: Network, device: int) -> list[float]:
         """Times of all blocks on a device with the trial's input; none where a block never ran there."""
         found: list[float] = self._known_s[self.rows(network), device].tolist()
-        return found if max(found) < math.inf else []
+        return found if np.isfinite(found).all() else []
 
     def _fits(self, network: Network, device: int, block_s: list[float]) -> None:
         if len(block_s) != network.blocks:

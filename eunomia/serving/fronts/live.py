@@ -102,6 +102,7 @@ def state_of(service: Service, only: str | None) -> Json:
                 "alive": lane.alive,
                 "restarts": max(device.restarts, 0),
                 "pid": device.pid if only is None else None,
+                "stands_by": device.stands_by,
                 "busy_s": lane.busy_s,
                 "running": name(dispatcher.agreements[lane.job.pair].tenant) if lane.job else None,
             }

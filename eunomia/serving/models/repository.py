@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.devices.loading import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
@@ -17,6 +18,7 @@ from eunomia.serving.tenants.grants import Grant
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 VERSION = "1"  # of a network without numbered folders
 BETWEEN = "/"  # of name and version; no name holds it
+AWAY_S = 1.0  # until one may ask again who found no device
 MOST_NAMED = 20  # networks in an error message
 
 
@@ -167,6 +169,10 @@ class Repository:
         except BaseException as error:
             if entry.ports is None:
                 entry.state, entry.reason = "UNAVAILABLE", str(error) or type(error).__name__
+            if isinstance(error, Away):
+                raise Unavailable(
+                    f"model '{entry.key}' does not load: {error}", retry_after_s=AWAY_S
+                ) from None
             if isinstance(error, ModelError | ServingError):
                 raise BadRequest(f"model '{entry.key}' does not load: {error}") from None
             raise

@@ -12,7 +12,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.data import Json
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
@@ -27,7 +27,6 @@ from eunomia.serving.protocol.strings import (
 SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
 MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
 KNOWN_BYTES = 1024  # of JSON that is remembered
-MAX_TENSORS = 64
 MAX_RANK = 16
 MAX_ELEMENTS = 2**31
 MAX_NAME = 200

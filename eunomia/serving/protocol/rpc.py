@@ -14,11 +14,10 @@ from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2 as pb
 
 from eunomia.core.data import Json
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
 from eunomia.serving.protocol.infer import (
-    MAX_TENSORS,
     SMALL_BYTES,
     InferRequest,
     InputTensor,

@@ -108,6 +108,7 @@ class Succession:
             self._server.service.ledger.keep()
 
     async def _leave(self) -> None:
+        self._server.pool.sparing.stop()
         self._server.stop_listening()
         self.over.set()
 

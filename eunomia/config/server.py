@@ -250,6 +250,8 @@ class ServerConfig(Section):
             raise wrong("there is nothing to serve: add a [[network]], or models_dir, a folder of ONNX files")
         if self.unknown and self.models_dir is None:
             raise wrong(f"{self.unknown[0]}, which is none of the networks: {', '.join(self._networks)}")
+        if self.http_port and self.http_port == self.grpc_port:
+            raise wrong(f"http_port and grpc_port are both {self.http_port}: each needs a port of its own")
         for device in self.device:
             if len(set(device.cores)) < len(device.cores):
                 raise wrong(f"device '{device.name}' has a core twice: cores = {device.cores}")

@@ -65,8 +65,8 @@ class Watched:
         self.said: list[Any] = []
         self.trial = trial
         self.device: Any = SimpleNamespace(
-            index=0, used_s=0.0, all_used_s=0.0, blameless=False, stands_by=False, heard=lambda number: False,
-             spec=SimpleNamespace(name="d", kind="cpu"),
+            index=0, used_s=0.0, all_used_s=0.0, blameless=False, stands_by=False, stopped=False,
+            heard=lambda number: False, spec=SimpleNamespace(name="d", kind="cpu"),
             place=SimpleNamespace(far=False), end=self.said.append, kill=lambda: self.said.append("kill"),
         )  # fmt: skip
         costs = CostBook(1)
@@ -118,6 +118,16 @@ def test_processor_time_ends_a_run_and_then_its_device() -> None:
     assert watched.after(LONGER * 0.02 + 0.29) == [] and watched.after(0.02) == [3] and watched.run.ended
     assert watched.after(GRACE_S) == [3] and watched.after(0.01) == [3, "kill"]
     assert not watched.device.blameless
+
+
+def test_whose_process_somebody_has_stopped_is_not_to_blame() -> None:
+    watched = Watched()
+    watched.device.stopped = True
+    assert watched.after(0.0, wall_s=61.0) == [3] and watched.after(0.0, wall_s=GRACE_WALL_S + 0.1) == [
+        3,
+        "kill",
+    ]
+    assert watched.device.blameless
 
 
 def test_where_a_process_stands_by_a_node_that_goes_on_has_little_time() -> None:

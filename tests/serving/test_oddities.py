@@ -7,6 +7,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,14 @@ def test_a_path_of_another_protocol_is_told_where_to_go(server: Server) -> None:
     )
     status, said = ask(server, "PUT", "/v2/models/scalars/infer", GOLD, {})
     assert (status, said["error"]) == (405, "'/v2/models/scalars/infer' takes POST, not PUT")
+
+
+def test_a_wrong_method_is_told_the_right_ones_in_a_header_too(server: Server) -> None:
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
+    line.request("DELETE", "/v2/models/scalars/infer", headers={"Authorization": f"Bearer {GOLD}"})
+    answer = line.getresponse()
+    assert (answer.status, answer.headers["Allow"]) == (405, "POST"), answer.read()
+    line.close()
 
 
 def test_tensors_without_an_axis_go_in_and_come_out(server: Server) -> None:

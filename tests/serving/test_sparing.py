@@ -410,6 +410,18 @@ def test_a_load_says_that_it_has_ended() -> None:
     asyncio.run(main())
 
 
+def test_one_that_somebody_has_stopped_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sparing_server(tmp_path, monkeypatch) as server:
+        device = server.pool.devices[0]
+        spare = device.spare
+        assert spare is not None and not spare.process.stopped
+        os.kill(spare.process.pid, signal.SIGSTOP)
+        until(lambda: spare.process.stopped)
+        os.kill(device.pid, signal.SIGKILL)
+        until(lambda: server.pool.deaths == 1 and server.pool.recovery.whole(0))
+        assert device.pid != spare.process.pid and len(scores(server)) == 10
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_what_is_free_counts_no_files_that_the_kernel_holds(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -83,6 +83,11 @@ class Device:
         return self._process.used_s if self._process else 0.0
 
     @property
+    def stopped(self) -> bool:
+        """Whether a signal from outside has stopped its process."""
+        return self._process is not None and self._process.stopped
+
+    @property
     def all_used_s(self) -> float:
         """Processor time of all its threads (``DeviceProcess``)."""
         return self._process.all_used_s if self._process else 0.0
@@ -98,7 +103,7 @@ class Device:
             self._process.close()
         self.blameless, self.kept, spare = False, {}, self.spare
         self.restarts += 1
-        if spare is not None and spare.settled:
+        if spare is not None and spare.settled and not spare.process.stopped:
             spare.process.serves(self.spec.name)
             log.warning("device '%s': the process that stood by takes its place", self.spec.name)
             self._process, self.kept, self.spare = spare.process, spare.kept, None

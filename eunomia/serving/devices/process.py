@@ -118,6 +118,15 @@ class DeviceProcess:
         """Whether nothing is left of it."""
         return self._process is None or self._process.poll() is not None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal from outside has stopped it."""
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return False
+        return state == "T"
+
     def serves(self, name: str) -> None:
         """From now on it stands for a device; so far it stood by."""
         self._name, self._starved = name, out_of_memory_kills()

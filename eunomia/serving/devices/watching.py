@@ -112,7 +112,7 @@ class Watching:
                 seen.ended_used_s, seen.ended_s = used_s, now_s
                 seen.number = self._end(device, run)
         elif not seen.killed and self._goes_on(device, run, seen, used_s, now_s):
-            device.blameless, seen.killed = self._waits(device, run), True
+            device.blameless, seen.killed = self._waits(device, run) or device.stopped, True
             self._kill(device, run)
         return used_s
 

@@ -193,7 +193,7 @@ def room_for(wanted: int) -> int:
     if soft < need:
         soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    fits = min(wanted, soft - OWN_FILES)
+    fits = max(min(wanted, soft - OWN_FILES), 1)
     if fits < wanted:
         log.warning("the system lets this process hold %d connections, not %d (ulimit -n)", fits, wanted)
-    return max(fits, 1)
+    return fits

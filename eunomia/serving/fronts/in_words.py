@@ -41,7 +41,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         allowed = error.allowed_methods if isinstance(error, web.HTTPMethodNotAllowed) else ()
         known = error.status in (404, 405)
         said = not_offered(request.method, request.path, allowed) if known else {"error": error.reason}
-        return web.json_response(said, status=error.status)
+        headers = {"Allow": ", ".join(sorted(allowed))} if allowed else None
+        return web.json_response(said, status=error.status, headers=headers)
     except ConnectionResetError:  # the client went away in the middle of its body; nobody reads this
         return web.json_response({"error": "the client has gone away"}, status=499)
     except Exception:

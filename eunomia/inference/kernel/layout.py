@@ -359,7 +359,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("seed", "i8"),
         ("headroom", "i8"),  # nodes and timers that one event can need
         ("period_s", "f8"),  # 0 = event-driven
-        ("decision_s", "f8"),
+        *[(name, "f8") for name in ("decision_s", "ahead")],  # ``ahead``: see Rules
         ("jitters", "i8"),
         ("learn", "f8"),  # weight of the newest layer time in ewma mode; 0 = estimates stay
         ("sli_ewma", "f8"),

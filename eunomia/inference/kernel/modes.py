@@ -63,6 +63,7 @@ from eunomia.inference.kernel.setup import (
 )
 from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
 from eunomia.inference.kernel.sprint import sprint
+from eunomia.inference.kernel.unrolling import plan
 from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers, start_linear
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
@@ -150,6 +151,27 @@ def call_policy(k: Kernel, decide: Callable[..., int], shown: int) -> int:
         shown_of(k, shown), latency_of(k, shown, lanes), demand_of(k, shown, lanes), energy_of(k, shown, lanes),
         accelerators_of(k, lanes), system_of(k), answers_of(k, k.node_capacity, 2), priorities_of(k, k.node_capacity),
     )  # fmt: skip
+
+
+_plan = jitted(plan)
+
+
+@jitted
+def plan_ahead(k: Kernel, decide: Callable[..., int], shown: int) -> int:
+    """Ask it again and again for what it would start within ``ahead`` periods; returns the number of answers."""
+    lanes = k.num_lanes
+    return _plan(
+        shown_of(k, shown),
+        latency_of(k, shown, lanes),
+        demand_of(k, shown, lanes),
+        energy_of(k, shown, lanes),
+        accelerators_of(k, lanes),
+        system_of(k),
+        answers_of(k, k.node_capacity, 2),
+        priorities_of(k, k.node_capacity),
+        decide,
+        k.ahead,
+    )
 
 
 @jitted
@@ -260,7 +282,8 @@ def tick(k: Kernel, key: Key, decide: Callable[..., int]) -> int:
     if k.mode == STEP:
         k.phase = TICK
         return ASK_TICK
-    return GO_ON if bind_answers(k, call_policy(k, decide, count), count) else FAULT
+    answers = plan_ahead(k, decide, count) if k.ahead > 0.0 else call_policy(k, decide, count)
+    return GO_ON if bind_answers(k, answers, count) else FAULT
 
 
 @jitted

@@ -46,6 +46,7 @@ class Rules(NamedTuple):
         NO_BASE  # DYNAMIC: of the sub-jobs of a pair, a lesser fact never has a greater key (ordering.py)
     )
     per_layer: bool = False  # the same, but of one layer of a pair
+    ahead: float = 0.0  # DECIDE: a tick queues its starts of so many periods (unrolling.py); 0 = one answer
 
 
 def write_settings(kernel: Records, problem: Problem, rules: Rules, options: EngineOptions) -> None:
@@ -77,6 +78,7 @@ def write_settings(kernel: Records, problem: Problem, rules: Rules, options: Eng
         "seed": options.seed,
         "headroom": headroom(problem),
         "period_s": options.period_s or 0.0,
+        "ahead": rules.ahead,
         "decision_s": options.decision_s,
         "jitters": is_any(estimator.jitter),
         "learn": estimator.alpha if estimator.mode == "ewma" else 0.0,

@@ -22,7 +22,6 @@ from eunomia.inference.lookahead.objective import OBJECTIVES, TIE
 from eunomia.inference.lookahead.price import PRICED
 from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.greedy import Greedy
-from eunomia.inference.policies.unrolling import unrolled
 
 if TYPE_CHECKING:
     from eunomia.inference.lookahead.learner import Followed
@@ -55,18 +54,15 @@ class Lookahead:
 
     @property
     def rules(self) -> Rules:
-        """What the kernel needs to run the policy by itself."""
-        return Rules(DECIDE)
+        """What the kernel needs to run the policy by itself. At a tick it queues all that the plan would start."""
+        return Rules(DECIDE, ahead=math.inf if self.learner is None else 0.0)
 
     @property
     def decide(self) -> CompiledDecide:
         """The compiled decision."""
         return _compiled() if self.learner is None else self.learner.decide
 
-    @property
-    def decide_tick(self) -> CompiledDecide:
-        """The compiled decision at the ticks of a period: it queues all that the plan would start."""
-        return _compiled_tick() if self.learner is None else self.learner.decide
+    decide_tick = decide
 
     @property
     def parameters(self) -> tuple[float, ...]:
@@ -95,19 +91,6 @@ def _compiled() -> CompiledDecide:
         choose_by_plan,
         DECIDE_SIGNATURE,
         choose_by_plan.__qualname__,
-        "inference/kernel",
-        "inference/policies",
-        "inference/lookahead",
-    )
-
-
-@cache
-def _compiled_tick() -> CompiledDecide:
-    function = unrolled(choose_by_plan)
-    return compile_cached(
-        function,
-        DECIDE_SIGNATURE,
-        "unrolled lookahead",
         "inference/kernel",
         "inference/policies",
         "inference/lookahead",

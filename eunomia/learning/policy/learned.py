@@ -18,7 +18,6 @@ from eunomia.inference.linear.seat import fits, take_seat
 from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.reasons import Reasons
 from eunomia.inference.policies.sharing import WAY_OF, WAYS
-from eunomia.inference.policies.unrolling import unrolled
 from eunomia.inference.rehearsal import Rehearsing
 from eunomia.learning.observation.table import JOB, SHARE, START
 from eunomia.learning.policy import weights as at
@@ -30,14 +29,13 @@ WITHOUT_SHARING = tuple(name for name, model in CONTENTION.items() if model.desc
 # Of what the decision calls.
 FOLDERS = ("inference/kernel", "inference/policies", "learning/observation", "learning/policy")
 
-PLANNED = 1.0  # periods: what a tick queues starts before the next one
+PLANNED = 1.0  # periods: what a tick queues would start before the next one
 
 
 @cache
-def compiled_decision(ticks: bool = False) -> CompiledDecide:
-    """The decision as machine code, from the cache if there; at ticks, all that it would start until the next one."""
-    function, name = (unrolled(decide, PLANNED), "learned, at ticks") if ticks else (decide, "learned")
-    return compile_cached(function, DECIDE_SIGNATURE, name, *FOLDERS)
+def compiled_decision() -> CompiledDecide:
+    """The decision as machine code, from the cache if there."""
+    return compile_cached(decide, DECIDE_SIGNATURE, "learned", *FOLDERS)
 
 
 class LearnedPolicy(Rehearsing):
@@ -48,7 +46,7 @@ class LearnedPolicy(Rehearsing):
     where accelerators do not share bandwidth, it decides as if that were infinite.
     """
 
-    rules = Rules(DECIDE)
+    rules = Rules(DECIDE, ahead=PLANNED)
     decides_in_place = fits
 
     def __init__(
@@ -86,10 +84,7 @@ class LearnedPolicy(Rehearsing):
         """The compiled function."""
         return compiled_decision()
 
-    @property
-    def decide_tick(self) -> CompiledDecide:
-        """The compiled function at the ticks of a period."""
-        return compiled_decision(ticks=True)
+    decide_tick = decide
 
     @property
     def blocks(self) -> tuple[Floats, ...]:

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
 from eunomia.core.errors import PolicyError
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.policies.compiled import Compiled
+from eunomia.inference.policies.compiled import Compiled, compiled_plan
 from eunomia.inference.policies.prema import prema
-from eunomia.inference.policies.unrolling import unrolled
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.model import DnnModel
@@ -37,12 +35,12 @@ def test_a_tick_queues_everything_in_the_order_of_the_starts() -> None:
 def test_what_would_start_after_the_next_tick_is_not_queued() -> None:
     # Starts at 0, 1, 2.5 and 3 s, as above; so many of them lie within one period.
     facts: Any = dict(latency_s=[[3, 3], [1, 1], [2, 2], [4, 4]], free_in_s=[0.0, 2.5])
-    short = njit(error_model="numpy")(unrolled(prema().function, periods=1.0))
     for period_s, queued in ((0.5, 1), (1.0, 2), (2.4, 2), (2.6, 3), (3.0, 4)):
         answer, priority = np.zeros((4, 2), np.int64), np.zeros(4)
         view = make_view(prema(), JOBS, **facts, period_s=period_s)
         numbers = (view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system)
-        assert short(view.ready, *numbers, answer, priority) == queued, period_s
+        within = compiled_plan()(view.ready, *numbers, answer, priority, prema().decide, 1.0)
+        assert within == queued, period_s
         assert [tuple(row) for row in answer[:queued].tolist()] == [(1, 0), (2, 0), (0, 1), (3, 0)][:queued]
         assert priority[:queued].tolist() == [4.0, 3.0, 2.0, 1.0][:queued]
 

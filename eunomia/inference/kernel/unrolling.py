@@ -15,17 +15,13 @@ was queued for it within ``periods``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from eunomia.contract.rows import Accelerator, Ready, Rows, System
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.parts import part
 from eunomia.inference.kernel.setup import GRACE_S
-from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 
 
 @jitted
@@ -78,58 +74,63 @@ def _keep(
     for i in range(count):
         if not gone[i]:
             left[kept], row[kept] = left[i], row[i]
-            latency_s[kept], demand[kept], energy[kept] = latency_s[i], demand[i], energy[i]
+            for s in range(latency_s.shape[1]):
+                latency_s[kept, s], demand[kept, s], energy[kept, s] = (
+                    latency_s[i, s],
+                    demand[i, s],
+                    energy[i, s],
+                )
             kept += 1
     return kept
 
 
-def unrolled(decide: Callable[..., int], periods: float = np.inf) -> Callable[..., int]:
-    """The scheduler for ticks: it answers with all that it would start within ``periods``, in turn, and priorities."""
-    one = part(decide, DECIDE_SIGNATURE)  # as at events: its parts are compiled once for both
+@jitted
+def _copy(rows: Floats) -> Floats:
+    copy = np.empty(rows.shape)
+    for i in range(rows.shape[0]):
+        for s in range(rows.shape[1]):
+            copy[i, s] = rows[i, s]
+    return copy
 
-    def plan(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
-        total, count, queued = len(ready), len(ready), 0
-        left, lanes, clock = (
-            np.empty(total, READY),
-            np.empty(len(accelerators), ACCELERATOR),
-            np.empty(1, SYSTEM),
+
+def plan(ready, latency_s, demand, energy, accelerators, system, answer, priority, decide, periods):  # type: ignore[no-untyped-def]
+    """Answer with all that a scheduler would start within ``periods``, in turn, and priorities.
+
+    ``decide`` is called by its address, so that one plan serves all schedulers. Copies are loops: NumPy's take half of
+    the time to compile, most of it for the message that shapes differ.
+    """
+    total, count, queued = len(ready), len(ready), 0
+    left, lanes, clock = np.empty(total, READY), np.empty(len(accelerators), ACCELERATOR), np.empty(1, SYSTEM)
+    row, gone = np.empty(total, np.int64), np.empty(total, np.bool_)
+    for i in range(total):
+        left[i], row[i] = ready[i], i
+    for s in range(len(lanes)):
+        lanes[s] = accelerators[s]
+    clock[0] = system
+    end_s = system.now_s + periods * system.period_s
+    times, demands, energies = _copy(latency_s), _copy(demand), _copy(energy)
+    started, ranks = np.empty((total + len(lanes), 2), np.int64), np.empty(total + len(lanes))
+    while count > 0:
+        for i in range(count):
+            late = left[i].deadline_s + GRACE_S < clock[0].now_s + left[i].path_best_s
+            left[i].late, gone[i] = 1 if late else 0, False
+        starts = decide(
+            left[:count], times[:count], demands[:count], energies[:count], lanes, clock[0], started, ranks
         )
-        left[:], lanes[:] = ready, accelerators
-        clock[0] = system
-        end_s = system.now_s + periods * system.period_s
-        times, demands, energies = latency_s.copy(), demand.copy(), energy.copy()
-        row, gone = np.arange(total), np.zeros(total, np.bool_)
-        started, ranks = np.empty((total + len(lanes), 2), np.int64), np.empty(total + len(lanes))
-        while count > 0:
-            for i in range(count):
-                late = left[i].deadline_s + GRACE_S < clock[0].now_s + left[i].path_best_s
-                left[i].late = 1 if late else 0
-            starts = one(
-                left[:count],
-                times[:count],
-                demands[:count],
-                energies[:count],
-                lanes,
-                clock[0],
-                started,
-                ranks,
-            )
-            if starts == 0 and not _free_next(lanes, clock):
-                break
-            if clock[0].now_s > end_s:
-                break
-            gone[:count] = False
-            for n in range(starts):
-                i, s = started[n, 0], started[n, 1]
-                if not (0 <= i < count and 0 <= s < len(lanes)):  # the engine says what is wrong with it
-                    answer[queued, 0], answer[queued, 1] = row[i] if 0 <= i < count else -1, s
-                    return queued + 1
-                _book(i, s, left, times, demands, lanes, clock)
-                answer[queued, 0], answer[queued, 1], priority[queued] = row[i], s, float(total - queued)
-                gone[i] = True
-                queued += 1
-            count = _keep(gone, count, left, row, times, demands, energies)
-        system.memory[:] = clock[0].memory
-        return queued
-
-    return plan
+        if starts == 0 and not _free_next(lanes, clock):
+            break
+        if clock[0].now_s > end_s:
+            break
+        for n in range(starts):
+            i, s = started[n, 0], started[n, 1]
+            if not (0 <= i < count and 0 <= s < len(lanes)):  # the engine says what is wrong with it
+                answer[queued, 0], answer[queued, 1] = row[i] if 0 <= i < count else -1, s
+                return queued + 1
+            _book(i, s, left, times, demands, lanes, clock)
+            answer[queued, 0], answer[queued, 1], priority[queued] = row[i], s, float(total - queued)
+            gone[i] = True
+            queued += 1
+        count = _keep(gone, count, left, row, times, demands, energies)
+    for n in range(len(system.memory)):
+        system.memory[n] = clock[0].memory[n]
+    return queued

@@ -6,10 +6,29 @@ from collections.abc import Callable
 from typing import ParamSpec, Protocol, TypeVar, overload
 
 from numba import njit
+from numba.extending import overload as implementation_of
+from numba.np import arrayobj
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+
+def _sizes_differ(given: object, wanted: object) -> None:
+    """What numba calls where an array is assigned to a slice of another shape."""
+
+
+@implementation_of(_sizes_differ)
+def _raise_plainly(given: object, wanted: object) -> Callable[[object, object], None]:
+    """A message without the shapes. For one with them, numba compiles thirty functions of strings beside this one."""
+
+    def refuse(given: object, wanted: object) -> None:
+        raise ValueError("cannot assign slice from input of different size")
+
+    return refuse
+
+
+arrayobj.raise_with_shape_context = _sizes_differ
 
 
 class Compiled(Protocol[P, R_co]):

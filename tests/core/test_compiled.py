@@ -1,0 +1,24 @@
+"""Functions outside the event loop, compiled on first use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eunomia.core.arrays import Floats
+from eunomia.core.compiled import compiled
+
+
+@compiled(keep=False)
+def put(rows: Floats, row: Floats) -> None:
+    """Into the first two rows."""
+    rows[:2] = row
+
+
+def test_arrays_of_another_size_are_refused_without_a_text_of_their_shapes() -> None:
+    rows = np.zeros((3, 2))
+    put(rows, np.ones(2))
+    assert rows.tolist() == [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
+    with pytest.raises(ValueError, match="cannot assign slice from input of different size"):
+        put(rows, np.ones(3))
+    assert "unicode" not in "".join(put.inspect_llvm().values())  # type: ignore[attr-defined]

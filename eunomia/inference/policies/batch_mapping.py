@@ -7,6 +7,7 @@ import numpy as np
 from eunomia.contract.rows import Accelerator, Ready, Rows, System
 from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.sorting import rows_of, sort_rows
 from eunomia.inference.policies.compiled import Compiled
 
 CONSIDERED = 64  # most urgent sub-jobs mapped per decision (deviation D10)
@@ -27,8 +28,11 @@ def _map(
     idle accelerator start now. (Ibarra and Kim, JACM 1977; Braun et al., JPDC 2001.)
     """
     count, lanes = min(len(ready), CONSIDERED), len(accelerators)
-    order = np.argsort(ready["sequence"], kind="mergesort")
-    order = order[np.argsort(ready["deadline_s"][order], kind="mergesort")][:count]
+    order, sequence, due_s = rows_of(len(ready)), np.empty(len(ready)), np.empty(len(ready))
+    for i in range(len(ready)):
+        sequence[i], due_s[i] = ready[i].sequence, ready[i].deadline_s
+    sort_rows(order, sequence)
+    sort_rows(order, due_s)
     slow = max(1.0, system.demand_bytes_s / system.bandwidth_bytes_s)
     free_s = np.empty(lanes)
     startable = np.empty(lanes, np.bool_)

@@ -27,6 +27,7 @@ from eunomia.core.addresses import block_of, block_record
 from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
+from eunomia.inference.kernel.sorting import sort_rows
 from eunomia.learning.agents.ddpg.act import MARGIN, PRIORITY, SCORES, act, act_sets
 from eunomia.learning.agents.ddpg.features import N_JOB, describe, press
 from eunomia.learning.observation.groups import COLUMNS, by_deadline, gather, sum_ahead
@@ -172,7 +173,10 @@ def start_in_turn(
         busy = accelerators[s].request >= 0
         free_s[s] = max(accelerators[s].free_in_s, 1e-300) if busy else 0.0
         nothing = nothing and not busy and (accelerators[s].queued == 0 or not ticks)
-    ranking = np.argsort(-key, kind="mergesort")
+    ranking, falling = np.empty(len(order), np.int64), np.empty(len(order))
+    for j in range(len(order)):
+        ranking[j], falling[j] = j, -key[j]
+    sort_rows(ranking, falling)
     for rank in range(len(order)):
         j = ranking[rank]
         i, action = order[j], actions[j] if j < len(actions) else rest

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TypeAlias, cast
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from eunomia.contract.rows import CompiledKey
 from eunomia.contract.view import Assign, View
@@ -17,6 +17,7 @@ from eunomia.core.arrays import Floats, Records
 from eunomia.core.compiled import Compiled
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.greedy import greedy_choice
+from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, KEPT_BY, PLACEMENTS, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE, KEY_TYPE, compile_key
 from eunomia.inference.policies.ordering import Order, find_order
@@ -125,12 +126,11 @@ _Choose: TypeAlias = Callable[
 
 @lru_cache(maxsize=1)
 def _choose() -> _Choose:
-    """``greedy_choice`` for calls from Python."""
+    """``greedy_choice`` for calls from Python, as from each server that begins."""
     ready, latency, demand, _, accelerators, system = DECIDE_SIGNATURE.args[:6]
     result = types.UniTuple(types.int64, 2)
     signature = result(
         KEY_TYPE, ready, latency, demand, accelerators, system, types.int64, types.boolean, types.float64
     )
     function = cast(Compiled[..., tuple[int, int]], greedy_choice).py_func
-    made: _Choose = njit(signature, error_model="numpy")(function)
-    return made
+    return compile_cached(function, signature, "greedy", "inference/kernel")

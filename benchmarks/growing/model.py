@@ -121,7 +121,7 @@ def _look(total, charged, rate, seen, row, lag_s, since_s):  # type: ignore[no-u
     seen[row] = True
 
 
-@jitted
+@compiled
 def _play(shape, ticks, size, demand, weight):  # type: ignore[no-untyped-def]
     servers, group, how = shape
     near, far, epoch, window = ticks

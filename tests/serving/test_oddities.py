@@ -22,7 +22,7 @@ from eunomia.serving.devices.messages import MAX_TENSORS
 from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.fronts.lane import Mode
 from eunomia.serving.models.repository import Entry
-from eunomia.serving.protocol.infer import holds_truth
+from eunomia.serving.protocol.numbers import holds_truth
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, ask, running

@@ -10,24 +10,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from eunomia.core.arrays import Tensor
 from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.numbers import MAX_RANK, array_of
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.strings import (
     bound_strings,
     contiguous,
-    json_strings,
     raw_bytes,
 )
 
 SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
 MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
 KNOWN_BYTES = 1024  # of JSON that is remembered
-MAX_RANK = 16
 MAX_ELEMENTS = 2**31
 MAX_NAME = 200
 
@@ -114,24 +112,54 @@ def read_request(
     numbers: Sequence[Value | None] = (),
 ) -> InferRequest:
     """JSON part and raw tensors; ``numbers``: of inputs that were taken out of it before. Raises BadRequest."""
-    content = _read_again(header) if len(header) <= KNOWN_BYTES else read_json(header)
-    parameters = parameters_of(content)
-    inputs = []
-    for n, entry in enumerate(entries_of(content, "inputs")):
-        tensor, raw = _read_input(entry, raw, numbers[n] if numbers else None)
+    form = _form_again(header) if len(header) <= KNOWN_BYTES else _form_of(header)
+    inputs, at = list[InputTensor](), 0
+    for n, declared in enumerate(form.inputs):
+        tensor, at = _read_input(declared, raw, at, numbers[n] if numbers else None)
         inputs.append(tensor)
-        bound_strings(inputs)
-    if len(raw):
-        raise BadRequest(f"{len(raw)} bytes follow the last tensor; sum the sizes again")
+        if tensor.datatype == BYTES:
+            bound_strings(inputs)
+    if at < len(raw):
+        raise BadRequest(f"{len(raw) - at} bytes follow the last tensor; sum the sizes again")
+    all_binary = form.parameters.get("binary_data_output") is True
     return InferRequest(
-        model,
-        version,
-        _text(content.get("id", ""), "id"),
-        tuple(inputs),
-        tuple(_read_wanted(entry) for entry in entries_of(content, "outputs", missing=True)),
-        parameters.get("binary_data_output") is True,
-        parameters,
+        model, version, form.request_id, tuple(inputs), form.outputs, all_binary, form.parameters
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """An input as the JSON part says; ``size``: of its bytes behind it, None = they are elsewhere; not checked yet."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    region: SharedRegion | None
+    size: object
+    entry: Json
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """All that the JSON part of a request says, checked."""
+
+    parameters: Json
+    request_id: str
+    inputs: tuple[_Declared, ...]
+    outputs: tuple[WantedOutput, ...]
+
+
+def _form_of(header: bytes) -> _Form:
+    content = read_json(header)
+    return _Form(
+        parameters_of(content),
+        _text(content.get("id", ""), "id"),
+        tuple(_declared(entry) for entry in entries_of(content, "inputs")),
+        tuple(_read_wanted(entry) for entry in entries_of(content, "outputs", missing=True)),
+    )
+
+
+_form_again = lru_cache(maxsize=512)(_form_of)  # clients send the same again; nobody changes it
 
 
 def read_json(content: bytes) -> Json:
@@ -143,9 +171,6 @@ def read_json(content: bytes) -> Json:
     if not isinstance(value, dict):
         raise BadRequest(f"the body is a JSON {type(value).__name__}; an object is expected")
     return value
-
-
-_read_again = lru_cache(maxsize=512)(read_json)  # clients send the same again; nobody changes it
 
 
 def parameters_of(content: Json) -> Json:
@@ -254,88 +279,38 @@ def entries_of(content: Json, key: str, *, missing: bool = False) -> list[Json]:
 
 def tensor_of_json(entry: Json) -> Value:
     """The numbers or texts of an input; raises BadRequest."""
-    return _array_of(
+    return array_of(
         *check_tensor(entry.get("name"), entry.get("datatype"), entry.get("shape")), entry["data"]
     )
 
 
-def _read_input(
-    entry: Json, raw: memoryview | Pieces, numbers: Value | None
-) -> tuple[InputTensor, memoryview | Pieces]:
+def _declared(entry: Json) -> _Declared:
     name, datatype, shape = check_tensor(entry.get("name"), entry.get("datatype"), entry.get("shape"))
     parameters = parameters_of(entry)
     region = region_of(parameters, name)
-    if region is not None:
-        return InputTensor(name, datatype, shape, region), raw
-    size = parameters.get("binary_data_size")
+    return _Declared(name, datatype, shape, region, parameters.get("binary_data_size"), entry)
+
+
+def _read_input(
+    one: _Declared, raw: memoryview | Pieces, at: int, numbers: Value | None
+) -> tuple[InputTensor, int]:
+    """An input, and where the bytes of the next one begin."""
+    name, datatype, shape, size = one.name, one.datatype, one.shape, one.size
+    if one.region is not None:
+        return InputTensor(name, datatype, shape, one.region), at
     if size is not None:
-        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= len(raw):
+        left = len(raw) - at
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= left:
             raise BadRequest(
-                f"tensor '{name}': binary_data_size is {size!r:.50}; {len(raw)} bytes are left in the body"
+                f"tensor '{name}': binary_data_size is {size!r:.50}; {left} bytes are left in the body"
             )
-        return InputTensor(name, datatype, shape, raw_tensor(name, datatype, shape, raw[:size])), raw[size:]
+        data = raw_tensor(name, datatype, shape, raw[at : at + size])
+        return InputTensor(name, datatype, shape, data), at + size
     if numbers is not None:
-        return InputTensor(name, datatype, shape, numbers), raw
-    if "data" not in entry:
+        return InputTensor(name, datatype, shape, numbers), at
+    if "data" not in one.entry:
         raise BadRequest(f"tensor '{name}' has neither data nor binary_data_size nor a shared memory region")
-    return InputTensor(name, datatype, shape, _array_of(name, datatype, shape, entry["data"])), raw
-
-
-def _array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) -> Value:
-    """Numbers or texts of a JSON list, flat or nested."""
-    if datatype == BYTES:
-        return json_strings(name, shape, data)
-    dtype = DATATYPES[datatype]
-    try:
-        if datatype != "BOOL" and holds_truth(data):
-            raise ValueError(f"true and false are no values of {datatype}")
-        array = np.array(data)
-        if (
-            datatype == "UINT64" and array.dtype.kind == "f"
-        ):  # NumPy makes floats of whole numbers from 2^63 on
-            array = _whole(np.array(data, object), dtype)
-        if array.dtype.kind not in "biuf" and array.size:
-            raise ValueError("it holds something that is not a number")
-        if dtype.kind in "iu" and array.size and (array.dtype.kind not in "biu" or not _fits(array, dtype)):
-            raise ValueError(f"a value does not fit into {datatype}")
-        with np.errstate(over="ignore"):
-            array = array.astype(dtype)
-    except (ValueError, TypeError, OverflowError) as error:
-        why = "lists inside it differ in length" if "inhomogeneous" in str(error) else str(error)[:200]
-        raise BadRequest(f"tensor '{name}': {why}") from None
-    if array.size != math.prod(shape):
-        raise BadRequest(
-            f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"
-        )
-    return array.reshape(shape)
-
-
-def holds_truth(data: object) -> bool:
-    """Whether true or false is anywhere in a list, nested at most as deeply as arrays are."""
-    for _ in range(MAX_RANK + 1):
-        if isinstance(data, bool):
-            return True
-        if not isinstance(data, list):
-            return False
-        kinds = set(map(type, data))
-        if bool in kinds:
-            return True
-        data = [one for inner in data if isinstance(inner, list) for one in inner] if list in kinds else None
-    return False
-
-
-def _whole(array: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
-    """The same as whole numbers, where all are some."""
-    return (
-        array.astype(dtype)
-        if all(type(one) is int for one in array.ravel().tolist())
-        else array.astype(float)
-    )
-
-
-def _fits(array: Tensor, dtype: np.dtype[np.generic]) -> bool:
-    limits = np.iinfo(dtype.name)
-    return bool(int(array.min()) >= limits.min and int(array.max()) <= limits.max)
+    return InputTensor(name, datatype, shape, array_of(name, datatype, shape, one.entry["data"])), at
 
 
 def _read_wanted(entry: Json) -> WantedOutput:

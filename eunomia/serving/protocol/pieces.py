@@ -26,6 +26,8 @@ class Pieces:
     def __getitem__(self, part: slice) -> Pieces:
         """Without a copy; a step is not offered."""
         begin, end, _ = part.indices(self._size)
+        if end - begin == self._size:
+            return self
         found, at = list[Buffer](), 0
         for piece in self.pieces:
             if at >= end:

@@ -31,7 +31,7 @@ from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.statistics import ModelStatistics
 from eunomia.serving.observe.tracing import Tracing
-from eunomia.serving.protocol.checks import check_inputs, check_outputs, duration_s, whole_number
+from eunomia.serving.protocol.checks import check_inputs, check_outputs
 from eunomia.serving.protocol.errors import (
     IN_VAIN,
     BadRequest,
@@ -44,7 +44,7 @@ from eunomia.serving.protocol.infer import InferRequest, SharedRegion
 from eunomia.serving.protocol.regions import Regions
 from eunomia.serving.replicas.fleet import Fleet
 from eunomia.serving.tenants.bodies import AGAIN_S, Bodies
-from eunomia.serving.tenants.deadlines import Claim, deadline_s
+from eunomia.serving.tenants.deadlines import Claim, claim_of, deadline_s
 from eunomia.serving.tenants.grants import Directory, Grant
 from eunomia.serving.tenants.holding import Holding
 from eunomia.serving.tenants.limits import Limits
@@ -253,7 +253,9 @@ class Service(Callers):
         try:
             self.limits.hold(grant, size, self.pool.arena.free_bytes)
             held = size
-            job = self._job(grant, request, caller, network, inputs, batch)
+            job = self._job(
+                grant, request, claim_of(request.parameters, caller.deadline_s), network, inputs, batch
+            )
             submit = partial(self._submit, grant, job, inputs, caller.traceparent)
             enter = partial(self._admit, grant, job, submit)
             refused = partial(self._refused, grant, request.model, request=request.request_id)
@@ -270,9 +272,11 @@ class Service(Callers):
         network = self.pool.models[
             self.repository.entry_for(grant, request.model, request.version).key
         ].network
-        job = self._job(grant, request, caller, network, inputs, batch)
-        self.pool.dispatcher.classify(job)
-        self.holding.foresee(grant, job)
+        claim = claim_of(request.parameters, caller.deadline_s)
+        if self.holding.watches(grant, network):
+            job = self._job(grant, request, claim, network, inputs, batch)
+            self.pool.dispatcher.classify(job)
+            self.holding.foresee(grant, job)
 
     def _submit(self, grant: Grant, job: Job, inputs: Inputs, traceparent: str | None) -> Answer:
         if self.tracing is not None:
@@ -293,24 +297,19 @@ class Service(Callers):
         self,
         grant: Grant,
         request: InferRequest,
-        caller: Caller,
+        claim: Claim,
         network: Network,
         inputs: Inputs,
         batch: int,
     ) -> Job:
         """With the deadline that its client claims, as far as it was granted, and the client's own timeout."""
         now_s = self.clock.now_s()
-        claim = Claim(
-            duration_s(request.parameters, "slo_ms", 1e-3),
-            duration_s(request.parameters, "timeout", 1e-6),
-            caller.deadline_s,
-        )
         due_s = now_s + deadline_s(claim, grant.promise(request.model), self.min_deadline_s)
-        shapes = tuple((name, a.shape[1:]) for name, a in sorted(inputs.items()))
+        tensors = sorted(inputs.items())
         return Job(
             self._pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, batch,
-            group=(network.name, shapes), urgency=1.0 / max(whole_number(request.parameters, "priority"), 1),
-            sizes=tuple(max(a.size // batch, 1) for _, a in sorted(inputs.items())), request_id=request.request_id,
+            group=(network.name, tuple([(name, a.shape[1:]) for name, a in tensors])), urgency=claim.urgency,
+            sizes=tuple([max(a.size // batch, 1) for _, a in tensors]), request_id=request.request_id,
         )  # fmt: skip
 
     def _admit(self, grant: Grant, job: Job, submit: Callable[[], Answer]) -> Answer | Wait:

@@ -6,6 +6,7 @@ import json
 import math
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,19 @@ def test_what_fits_is_served_all_the_same(server: Server) -> None:
         line.sendall(b"".join(request(list(images.shape), images.tobytes())))
         status, said = answer(line)
     assert status == 200 and json.loads(said)["outputs"][0]["shape"] == [ROWS, 10]
+
+
+def test_what_fitted_before_is_refused_once_its_grant_has_changed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_what_fits_is_served_all_the_same(server)
+    smaller = replace(server.options.directory.by_name("gold"), max_request_bytes=1000)
+    monkeypatch.setattr(server.service, "identify", lambda *_: smaller)
+    head, raw = request([ROWS, 3, SIDE, SIDE], bytes(4 * ROWS * 3 * SIDE * SIDE))
+    with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
+        line.sendall(head + raw[:1000])
+        status, said = answer(line)
+    assert status == 413 and "may send 1000" in json.loads(said)["error"]
 
 
 @pytest.mark.parametrize(

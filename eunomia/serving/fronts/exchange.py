@@ -14,7 +14,7 @@ from http import HTTPStatus
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.connections import Connections
-from eunomia.serving.fronts.foresight import bytes_to_judge, foresee
+from eunomia.serving.fronts.foresight import Foresight, bytes_to_judge
 from eunomia.serving.fronts.head import Head
 from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
@@ -41,6 +41,10 @@ class Inference:
     most_bytes: int  # of a body
     connections: Connections
     making: set[asyncio.Task[None]] = field(default_factory=set)  # what is read or written in tasks
+    foresight: Foresight = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "foresight", Foresight(self.service))
 
     def later(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """A task that a server which ends waits for."""
@@ -92,7 +96,9 @@ class Exchange:
             self.pieces.append(data)
             if self._judged_by and self._size >= self._judged_by:
                 length, self._judged_by = self._judged_by, 0
-                self._judge(bytes(Scattered(self.pieces)[:length].joined()))
+                first = self.pieces[0]
+                whole = first if len(first) >= length else Scattered(self.pieces)[:length].joined()
+                self._judge(bytes(whole[:length]))
             return
         last = self.pieces[-1]
         if isinstance(last, bytearray) and len(last) < LARGE:
@@ -103,7 +109,7 @@ class Exchange:
     def _judge(self, header: bytes) -> None:
         with self._service.reading(self.tenant, self._model):
             left = self._head.size - len(header)
-            foresee(self._service, (self._model, self._version), header, left, self._caller)
+            self._inference.foresight.foresee((self._model, self._version), header, left, self._caller)
 
     def serve(self) -> None:
         """The body is here. What holds little JSON is read and handed on at once, the rest in a task."""

@@ -8,8 +8,10 @@ as far as the promise says.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from eunomia.serving.protocol.checks import duration_s, whole_number
 from eunomia.serving.tenants.grants import Promise
 
 
@@ -18,17 +20,28 @@ class Claim:
     """What one request says of its time, in seconds from its arrival; inf = nothing.
 
     ``slo_s``: its soft deadline. ``timeout_s``: its ``timeout`` parameter. ``call_s``: what is left of the call's own
-    deadline (gRPC).
+    deadline (gRPC). ``urgency``: at most 1, among its tenant's other requests.
     """
 
     slo_s: float = math.inf
     timeout_s: float = math.inf
     call_s: float = math.inf
+    urgency: float = 1.0
 
     @property
     def limit_s(self) -> float:
         """When it is given up, whatever its deadline: the client's own affair, which no grant changes."""
         return min(self.timeout_s, self.call_s)
+
+
+def claim_of(parameters: Mapping[str, object], call_s: float) -> Claim:
+    """What the parameters of a request and its call say; raises BadRequest."""
+    return Claim(
+        duration_s(parameters, "slo_ms", 1e-3),
+        duration_s(parameters, "timeout", 1e-6),
+        call_s,
+        1.0 / max(whole_number(parameters, "priority"), 1),
+    )
 
 
 def deadline_s(claim: Claim, promise: Promise | None, shortest_s: float = 0.0) -> float:

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.state import State
 from eunomia.serving.protocol.errors import TooLarge, Untried
@@ -87,6 +88,10 @@ class Holding:
         if not (found or seen_s or self._state.costs.evident(job.cost_row)):
             raise self._untried(grant.name, job, longest_s)
         raise too_large(grant.name, longest_s, bound_s)
+
+    def watches(self, grant: Grant, network: Network) -> bool:
+        """Whether ``foresee`` may refuse anything of this tenant and network."""
+        return bool(self.vain) or (grant.name, network.name) in self._probes
 
     def foresee(self, grant: Grant, job: Job) -> None:
         """Before its tensors are here: raises what ``check`` would for a size that is known; changes nothing."""

@@ -32,6 +32,10 @@ class Vain:
         self._clock = clock
         self._closed: dict[tuple[str, int], dict[int, _Closed]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anybody pauses."""
+        return bool(self._closed)
+
     def check(self, tenant: str, job: Job) -> None:
         """Raises Refused in a pause; who comes after it is let through, and the next pause begins."""
         found = self._find(tenant, job) if self._closed else None

@@ -20,9 +20,10 @@ from onnx import TensorProto, helper, numpy_helper
 from eunomia.core.errors import ModelError
 from eunomia.serving.dispatch.admission import FIRST_S, LONGEST_S, Admission
 from eunomia.serving.dispatch.clock import ManualClock
-from eunomia.serving.dispatch.costs import LEARN, TRIAL, CostBook
+from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.learning import LEARN, TRIAL
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shapes import MOST
 from eunomia.serving.models.repository import Entry

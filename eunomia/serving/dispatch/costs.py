@@ -11,15 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.dispatch.learning import LEARN_TWIN, TRIAL, Learned, compile_learning
 from eunomia.serving.dispatch.overheads import SAMPLED, Latest
 from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve
 
-LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
-LEARN_TWIN = 0.005  # the same for the digital twin: the mean of some 200 runs, not of the last 20
 DOUBTED = 0.25  # runs that evidence counts for which has proved wrong: four fifths of the next one replace it
-TRIAL = 20.0  # runs that the trial at loading counts for
 KEPT_RUNS = 512  # of each network and device
-WILD = 0.7  # logarithms beyond it (a block that took twice as long) are an interruption, not the block's own spread
 
 
 @dataclass(frozen=True)
@@ -65,6 +62,7 @@ class CostBook:
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
+        self._learn = compile_learning()
         self._count = 0
         self._rest: dict[int, tuple[list[float], list[float]]] = {}  # by first row
 
@@ -178,21 +176,17 @@ class CostBook:
         """
         start = network.first_row if first_row is None else first_row
         rows = slice(start + first, start + first + len(seconds))
-        old, runs = self.latency_s[rows, device], self._runs[rows, device]
-        seen = np.asarray(seconds) / max(batch, 1)
-        weight = np.maximum(LEARN, 1.0 / (runs + 1.0))
-        old = np.where(np.isfinite(old) & (runs > 0.0), old, seen)
-        new = old + weight * (seen - old)
-        self.latency_s[rows, device] = self._known_s[rows, device] = new
-        self._runs[rows, device] = np.minimum(runs + 1.0, TRIAL)
+        tables = self.latency_s, self._known_s, self.mean_s, self._seen, self._runs
+        learned = self._learn(tables, rows.start, device, np.asarray(seconds) / max(batch, 1))
         self._rest.pop(start, None)
-        self._learn_spread(network, rows, device, seen)
-        self._learn_mean(rows, device, seen)
+        self._note(network, device, learned)
         if start != network.first_row:
             if (
                 network.index in self._shapes and not self._runs[rows].all()
             ):  # what one device has measured says something of the others
                 self._estimate(network, self._class_at(network, start))
+        if network.index in self._shapes:
+            self.rest_s(network, start)  # now: the next request asks for it on its way to a device
         if start in self._evident or network.index not in self._shapes:
             return False
         if self._runs[start : start + network.blocks].any(axis=1).all():
@@ -255,29 +249,17 @@ class CostBook:
         """Of single block times around their means, by device."""
         return np.sqrt(self._variance)
 
-    def _learn_spread(
-        self, network: Network, rows: slice, device: int, seen: npt.NDArray[np.float64]
-    ) -> None:
-        mean = self.mean_s[rows, device]
-        known = np.isfinite(mean) & (mean > 0.0) & (seen > 0.0)
-        factors = seen[known] / mean[known]
-        self.factors[device].add(factors, mean[known])
+    def _note(self, network: Network, device: int, learned: Learned) -> None:
+        """For the twin: times over means, and their spread."""
+        factors, means, seen_s, tame, squares = learned
+        self.factors[device].add(factors, means)
         if network.index in self.run_factors and len(factors):
-            mean_s = float(mean[known].sum())
-            self.run_factors[network.index][device].put(float(seen[known].sum()) / mean_s, mean_s)
-        ratio = np.log(factors)
-        ratio = ratio[np.abs(ratio) < WILD]
-        if len(ratio):
+            mean_s = float(means.sum())
+            self.run_factors[network.index][device].put(seen_s / mean_s, mean_s)
+        if tame:
             self._ratios[device] += 1
             weight = max(LEARN_TWIN, 1.0 / self._ratios[device])
-            self._variance[device] += weight * (float(np.mean(ratio**2)) - self._variance[device])
-
-    def _learn_mean(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
-        mean = self.mean_s[rows, device]
-        self._seen[rows, device] += 1.0
-        weights = np.maximum(LEARN_TWIN, 1.0 / self._seen[rows, device])
-        mean = np.where(np.isfinite(mean), mean, seen)
-        self.mean_s[rows, device] = mean + weights * (seen - mean)
+            self._variance[device] += weight * (squares / tame - self._variance[device])
 
     @property
     def known_s(self) -> npt.NDArray[np.float64]:

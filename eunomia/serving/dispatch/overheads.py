@@ -35,8 +35,11 @@ class Latest:
 
     def add(self, values: Floats, weights: Floats | float = 1.0) -> None:
         """In their order."""
-        at = (self.count + np.arange(len(values))) % len(self._values)
-        self._values[at], self._weights[at] = values, weights
+        at, kept = self.count % len(self._values), len(self._values)
+        where = (
+            slice(at, at + len(values)) if at + len(values) <= kept else (at + np.arange(len(values))) % kept
+        )
+        self._values[where], self._weights[where] = values, weights
         self.count += len(values)
 
     def put(self, value: float, weight: float = 1.0) -> None:

@@ -42,6 +42,33 @@ def test_pieces_are_done_in_order_and_one_that_fails_stops_none(caplog: pytest.L
     assert "bookkeeping failed" in caplog.text and "a fault of ours" in caplog.text
 
 
+def test_what_is_gathered_waits_for_others_for_whoever_looks_or_for_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+
+    async def main() -> None:
+        done: list[int] = []
+        later = Later()
+        for n in range(2):
+            later.gather(partial(done.append, n))
+        later.add(partial(done.append, 9))
+        later.soon()
+        await asyncio.sleep(0)
+        assert done == [9]
+        later.gather(partial(done.append, 2))
+        later.soon()
+        await asyncio.sleep(0)
+        assert done == [9, 0, 1, 2]
+        later.gather(partial(done.append, 3))
+        later.settle()
+        assert done[-1] == 3
+        later.gather(partial(done.append, 4))
+        await until_async(lambda: done[-1] == 4)
+
+    asyncio.run(main())
+
+
 def test_another_thread_that_looks_waits_for_the_loop_and_does_nothing_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -215,7 +215,8 @@ class Execution:
         if message["kind"] == "done":
             job, ends_s = run.job, message["ends_s"]
             learn = partial(self._learn, run, device, ends_s, *size)
-            self.dispatcher.later.add(learn)
+            later = self.dispatcher.later
+            (later.gather if self.dispatcher.costs.evident(size[1]) else later.add)(learn)
             if self.dispatcher.neighbours is not None:
                 what = what_of(job, run.first, run.first + len(ends_s) - 1)
                 span_s = self._clock.of(ends_s[0]), self._clock.of(ends_s[-1])

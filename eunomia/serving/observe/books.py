@@ -29,7 +29,7 @@ class Books:
         self._recording, self._telemetry = Recording(), Telemetry()
         self._history = History(Strain(self._telemetry.front))
         self._statistics: dict[str, ModelStatistics] = {}
-        self.use = Use()  # a hundredth of a second late
+        self.use = Use()  # a tenth of a second late
 
     @property
     def history(self) -> History:
@@ -67,11 +67,11 @@ class Books:
 
     def retired(self, request: Retired, now_s: float, wall_s: float) -> None:
         """A request has its answer."""
-        self._later.add(partial(self._retired, request, now_s, wall_s))
+        self._later.gather(partial(self._retired, request, now_s, wall_s))
 
     def ran(self, run: Run) -> None:
         """A device has run blocks."""
-        self._later.add(partial(self._ran, run))
+        self._later.gather(partial(self._ran, run))
 
     def refused(self, tenant: str, key: str | None, reason: str) -> None:
         """A request was not accepted; ``key``: of the network, None = none that exists."""

@@ -32,6 +32,7 @@ from eunomia.serving.fronts.connections import ConnectionLimits  # noqa: E402
 from eunomia.serving.fronts.grpc import caller_of  # noqa: E402
 from eunomia.serving.fronts.grpc_door import Door, DoorLimits  # noqa: E402
 from eunomia.serving.protocol.rpc import (  # noqa: E402
+    MAX_FIELDS,
     _number,
     parse_message,
     read_message,
@@ -193,7 +194,7 @@ def test_any_bytes_are_a_message_or_refused_in_words(data: bytes) -> None:
 
 def test_a_message_of_very_many_fields_is_refused() -> None:
     data = pb.ModelInferRequest(raw_input_contents=[b""] * 10_000).SerializeToString()
-    with pytest.raises(BadRequest, match="more than 512 fields"):
+    with pytest.raises(BadRequest, match=f"more than {MAX_FIELDS} fields"):
         split_message(data, len(data))
 
 
@@ -228,7 +229,7 @@ def test_an_input_that_is_no_message_is_refused(torn: bytes) -> None:
     with pytest.raises(BadRequest):
         parse_message(split_message(data, len(data))[0])
     many = b"\x0a\x00" * (SMALL_BYTES // 2 + 1)
-    with pytest.raises(BadRequest, match="an input of the message has more than 512 fields"):
+    with pytest.raises(BadRequest, match=f"an input of the message has more than {MAX_FIELDS} fields"):
         split_message(b"\x2a" + _number(len(many)) + many, 10**6)
 
 

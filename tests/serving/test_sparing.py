@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -236,8 +235,7 @@ def test_a_network_that_it_refuses_is_tried_later(
     assert set(beside.device.spare.kept) == {"good#1", "better#1"}
     assert not beside.device.stands_by, "without all networks it is no full reserve"
     assert [r.message for r in caplog.records] == ["network 'bad' is not kept ready for device 'd': no"]
-    now_s = time.monotonic()
-    monkeypatch.setattr(sparing, "monotonic", lambda: now_s + 100.0)
+    monkeypatch.setattr(sparing, "monotonic", lambda: 1e12)
     beside.becomes["bad"] = "loads"
     kept(monkeypatch, beside)
     assert beside.told[-1]["model"] == "bad#1" and beside.device.stands_by

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from hypothesis import given, settings
@@ -295,7 +295,7 @@ class Leaving:
 
     def __init__(self, looks: list[int], http_port: int = 0) -> None:
         self.http_port, self._looks = http_port, looks
-        self.pool = SimpleNamespace(busy=False)
+        self.pool = SimpleNamespace(busy=False, sparing=Mock())
         self.service = SimpleNamespace(ledger=None, repository=SimpleNamespace(entries=lambda ready_only: []))
 
     @property
@@ -341,6 +341,7 @@ def test_who_leaves_does_not_wait_for_its_connections_once_its_heir_has_ended() 
         assert heir is not None
         await heir.leaves()
         await asyncio.wait_for(old.over.wait(), PATIENCE_S)
+        server.pool.sparing.stop.assert_called_once_with()
         last = asyncio.create_task(old.last(1e9, 0.0))
         looked = server.looked
         await until_async(lambda: server.looked > looked)

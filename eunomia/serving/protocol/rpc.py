@@ -75,7 +75,9 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
     rest.append(whole[begun:])
     size = sum(map(len, rest))
     if size > SMALL_BYTES:
-        bound_words(words + sum(_beside_numbers(data, *place) for place in inputs))
+        for place in inputs:
+            words += _beside_numbers(data, *place)
+            bound_words(words)  # at once: so many bytes have few fields
     if size > most:
         raise TooLarge(
             f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"

@@ -91,7 +91,7 @@ async def network_fails(s: Stage) -> After:
     """A network fails on its input."""
     answers = [await s.ask("index", [99], "INT64") for _ in range(5)]
     told = shorten(answers[0][1]["error"], 70)
-    s.demand(all(status == 500 for status, _ in answers), f"each told: {told}")
+    s.demand(all(status == 400 for status, _ in answers), f"each told: {told}")
     return None
 
 

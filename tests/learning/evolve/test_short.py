@@ -15,7 +15,7 @@ from eunomia.learning.evolve.language import write_formula
 from eunomia.learning.evolve.rule import read_rule
 from eunomia.learning.evolve.short import Short, ShortOptions, as_sum, cut, in_proportion, signed
 from eunomia.learning.evolve.variation import genome_from
-from eunomia.learning.loop import Plan, Trained, train
+from eunomia.learning.loop import Plan, Progress, Trained, train
 from eunomia.learning.objectives import task_of
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.bases import base_weights
@@ -87,8 +87,14 @@ def run(generations: int, folder: Path | None = None, workers: int = 1) -> tuple
 
 
 def test_a_stopped_search_ends_in_the_same_bits(tmp_path: Path) -> None:
+    """Stopped, not ended: the last iteration of a shorter search would be validated too, and might be the best."""
+
+    def stop(_: Progress) -> None:
+        raise KeyboardInterrupt
+
     _, straight = run(3)
-    run(1, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        train(agent(), Plan(3, 2, "x"), tmp_path, 1, stop)
     resumed, found = run(3, tmp_path, workers=2)
     assert {k: v.tobytes() for k, v in found.tensors.items()} == {
         k: v.tobytes() for k, v in straight.tensors.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,6 +39,13 @@ class Live(Process):
     def workers(self) -> list[int]:
         """Process numbers of the devices, those that have one."""
         return [device["pid"] for device in self.ask("/v2/eunomia/state")[1]["devices"] if device["alive"]]
+
+    def settle(self) -> None:
+        """Wait a minute at most until a process stands by for each device: its start takes the device's core."""
+        for _ in range(60):
+            if all(d.get("stands_by", True) for d in self.ask("/v2/eunomia/state")[1]["devices"]):
+                return
+            time.sleep(1.0)
 
     def metrics(self) -> dict[str, float]:
         """Every line of /metrics by its full name."""

@@ -104,9 +104,8 @@ def medians(times: Sequence[Now], stamps: Sequence[tuple[str, float, float | Non
 
 def apart_ms(requests: Sequence[Mapping[str, Step]], first: str, last: str, clock: int) -> float:
     """The median time between two stamps, of the wall (0) or of the processor (1)."""
-    return (
-        float(np.median([(one[last][clock] or 0.0) - (one[first][clock] or 0.0) for one in requests])) * 1e3
-    )
+    steps_s = [(one[last][clock] or 0.0) - (one[first][clock] or 0.0) for one in requests]
+    return float(np.median(steps_s)) * 1e3
 
 
 # --- what is added ------------------------------------------------------------------------------------------
@@ -169,14 +168,7 @@ def row(what: str, asked: tuple[str, str, int, float], s: Mapping[str, Any]) -> 
     goal_ms = RAW_GOAL_MS if transport == RAW else GOAL_MS[transport]
     judged = np.mean(now if transport == RAW else beyond)
     tail_ms = tails[0] - tails[1] * (users > 1)
-    cells: list[Cell] = [
-        what,
-        interval(now),
-        interval(empty),
-        interval(beyond),
-        goal_ms,
-        bool(judged <= goal_ms),
-    ]
+    cells: list[Cell] = [what, *map(interval, (now, empty, beyond)), goal_ms, bool(judged <= goal_ms)]
     cells += [*tails, tail_ms <= GOAL_P99_MS, float(np.median(s["now cpu"]))]
     if "before" not in s:
         return cells
@@ -195,9 +187,7 @@ def measure(options: Options) -> Iterator[Table]:
     if options.wants("stamps"):
         found = bench.piece(partial(steps_of, model, 2.0 if options.quick else 4.0), what=f"stamps {model}")
         names = list(dict.fromkeys(name for steps in found.values() for name in steps))
-        rows = [
-            [name, *(cell for t in GOAL_MS for cell in found[t].get(name, (None, None)))] for name in names
-        ]
+        rows = [[n, *(cell for t in GOAL_MS for cell in found[t].get(n, (None, None)))] for n in names]
         columns = "until; " + "; ".join(f"{t}, ms|.3f; CPU|.3f" for t in GOAL_MS)
         yield bench.table("stamps", columns, rows)
     if not (parts := options.chosen(PARTS)):
@@ -208,6 +198,8 @@ def measure(options: Options) -> Iterator[Table]:
             root = Path(folder).resolve()
             older = serving({"default": {}}, {"cwd": root, "environment": {"PYTHONPATH": str(root)}})
             servers["before"] = stack.enter_context(older)
+        for live in servers.values():
+            live.settle()
         bare = stack.enter_context(Bare(model))
         wait_s = float(np.median(bare.measure(0.5)["durations_s"]))
         empty = stack.enter_context(empty_server(wait_s))

@@ -89,7 +89,7 @@ def row(case: str, policy: str, runs: list[Result]) -> list[Cell]:
 def measure(options: Options) -> Iterator[Table]:
     """Every policy on a server of its own; rows by case."""
     bench = Bench("isolation", options)
-    policies = options.given.get("policies", "edf+f,weighted_fair").split(",")
+    policies = options.given.get("policies", "fair_edf,weighted_fair").split(",")
     seconds, seeds = (3.0, range(1)) if options.quick else (4.0, range(5))
     found: dict[tuple[str, str], list[Result]] = {}
     ways = (("", TENANTS, CASES), (", claims believed", BELIEVING, tuple(CHEATS)))

@@ -17,7 +17,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import external
 from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.devices.network import LoadedNetwork, load_network
-from eunomia.serving.devices.piece import live_of
+from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.server import Server
@@ -242,6 +242,25 @@ def test_the_older_exporter_of_pytorch_loads_with_free_sizes(tmp_path: Path) -> 
         expected = net(torch.from_numpy(x)).numpy()
     assert network.description()["inputs"][0]["shape"] == [-1, 4, -1]
     np.testing.assert_allclose(answer(network, {"x": x}), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_an_input_without_a_rank_has_that_of_its_trial_shape(tmp_path: Path) -> None:
+    """Some exporters leave shapes out; such an input was one axis, and could not be given any other."""
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, None)
+    pooled = helper.make_tensor_value_info("pooled", TensorProto.FLOAT, None)
+    node = helper.make_node("GlobalAveragePool", ["image"], ["pooled"])
+    graph = helper.make_graph([node], "unranked", [image], [pooled])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, str(tmp_path / "pool.onnx"))
+    with pytest.raises(ModelError, match=r"image \[1\]: .*; give an input that has more axes all of them"):
+        load_network(str(tmp_path / "pool.onnx"), str(tmp_path), {}, 1.0)
+    for size in (8, 4):  # the second is read from the cache
+        network = load_network(str(tmp_path / "pool.onnx"), str(tmp_path), {"image": [1, 3, size, size]}, 1.0)
+        assert network.ports["inputs"][0]["shape"] == [-1, -1, -1, -1]
+    given = np.random.default_rng(0).random((2, 3, 5, 5), np.float32)
+    ran = network.run_block(0, live_of({"image": given}))["pooled"]
+    np.testing.assert_allclose(array_of(ran), given.mean(axis=(2, 3), keepdims=True), rtol=1e-5)
 
 
 def test_names_and_layout_of_tensorflow_load(tmp_path: Path) -> None:

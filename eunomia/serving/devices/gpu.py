@@ -20,7 +20,7 @@ from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Live, Runs, Session, Value
-from eunomia.serving.devices.ports import ports_of
+from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import trial_feed
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
@@ -132,7 +132,7 @@ def _load(
 ) -> GpuNetwork:
     """Optimise, cut by the GPU's own time, load and time a network."""
     optimised = optimise(Path(path), cache, basic=True)
-    ports = ports_of(optimised.model)
+    ports = ranked(ports_of(optimised.model), shapes)
     feed = trial_feed(ports, shapes)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         session = opened(str(optimised.path), providers)

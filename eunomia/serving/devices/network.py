@@ -24,7 +24,7 @@ from eunomia.serving.devices.bound import Bound
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
-from eunomia.serving.devices.ports import ports_of
+from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
 
@@ -147,14 +147,14 @@ def load_network(
         cut = prepare(path, cache, shapes, target_s, key)
         sessions = _sessions(cut)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
-    network = LoadedNetwork(sessions, names, {**cut.ports, "key": cut.key})
+    network = LoadedNetwork(sessions, names, {**ranked(cut.ports, shapes), "key": cut.key})
 
     def measure(
         ones: bool,
     ) -> None:  # by a clock that requests of other networks, which run beside it, do not move
         network.ones = ones
         known = len(known_s) == len(sessions)
-        feed, runs = trial_feed(cut.ports, shapes, ones=ones), 0 if known else TRIAL_RUNS
+        feed, runs = trial_feed(network.ports, shapes, ones=ones), 0 if known else TRIAL_RUNS
         network.measure(feed, time.thread_time, runs)
         if known:
             network.block_s = list(known_s)
@@ -163,7 +163,7 @@ def load_network(
     if len(sessions) > 1 and sum(network.block_s) <= MAY_TAKE * whole_s:
         with contextlib.suppress(Exception):  # where its weights find no room twice, it serves cut
             whole = _session(cut.whole, session_options(optimised=True))
-            network.keep_whole(whole, trial_feed(cut.ports, shapes, ones=network.ones))
+            network.keep_whole(whole, trial_feed(network.ports, shapes, ones=network.ones))
     return network
 
 
@@ -193,7 +193,8 @@ def prepare(
     folder = _folder(optimised.key, cache, target_s)
     shutil.rmtree(folder, ignore_errors=True)
     ports = ports_of(optimised.model)
-    plan = on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, shapes, ones=ones), target_s))
+    of_trial = ranked(ports, shapes)
+    plan = on_either(lambda ones: plan_blocks(optimised, trial_feed(of_trial, shapes, ones=ones), target_s))
     blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
     with tempfile.TemporaryDirectory(dir=cache) as stage:
         for n, block in enumerate(plan.blocks):

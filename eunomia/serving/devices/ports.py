@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,8 @@ from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 
 if TYPE_CHECKING:
     import onnx
+
+ANY = (-1,)  # where the file says no rank: the protocol has no word for it
 
 
 def ports_of(model: onnx.ModelProto) -> Ports:
@@ -24,6 +27,16 @@ def ports_of(model: onnx.ModelProto) -> Ports:
         if len(several) > MAX_TENSORS:
             raise ModelError(f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}")
     return ports
+
+
+def ranked(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Ports:
+    """The same, but inputs without a rank have that of the trial shapes; other sizes of that rank are free."""
+
+    def of(port: Port) -> Port:
+        rank = len(shapes.get(port["name"], ANY))
+        return {**port, "shape": list(ANY * rank)} if tuple(port["shape"]) == ANY else port
+
+    return {**ports, "inputs": [of(port) for port in ports["inputs"]]}
 
 
 def _port(value: onnx.ValueInfoProto) -> Port:
@@ -44,5 +57,5 @@ def _port(value: onnx.ValueInfoProto) -> Port:
         raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}") from None
     shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
     if not kind.HasField("shape"):
-        shape = [-1]  # of any rank: the protocol has no word for it
+        shape = list(ANY)
     return {"name": value.name, "datatype": datatype, "shape": shape}

@@ -32,7 +32,7 @@ from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Feed, Live, Value
-from eunomia.serving.devices.ports import ports_of
+from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.torch.operators import Function, function_of
 from eunomia.serving.devices.trial import trial_feed
 
@@ -140,7 +140,7 @@ def load_torch_network(
     arrays = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
     weights = {name: torch.from_numpy(np.array(a)).to(device) for name, a in arrays.items()}
     steps = [Step(node, arrays) for node in model.graph.node]
-    ports = ports_of(model)
+    ports = ranked(ports_of(model), shapes)
     feed = trial_feed(ports, shapes)
     times_s = kept_times_s(Path(cache) / f"{key}-{_name(device)}.times.json", steps, feed, weights, device)
     chosen = choose_cuts(cut_points(model), times_s, target_s)

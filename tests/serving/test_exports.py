@@ -17,7 +17,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import external
 from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.devices.network import LoadedNetwork, load_network
-from eunomia.serving.devices.piece import array_of, live_of
+from eunomia.serving.devices.piece import live_of
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.server import Server
@@ -259,8 +259,9 @@ def test_an_input_without_a_rank_has_that_of_its_trial_shape(tmp_path: Path) -> 
         network = load_network(str(tmp_path / "pool.onnx"), str(tmp_path), {"image": [1, 3, size, size]}, 1.0)
         assert network.ports["inputs"][0]["shape"] == [-1, -1, -1, -1]
     given = np.random.default_rng(0).random((2, 3, 5, 5), np.float32)
-    ran = network.run_block(0, live_of({"image": given}))["pooled"]
-    np.testing.assert_allclose(array_of(ran), given.mean(axis=(2, 3), keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        answer(network, {"image": given}), given.mean(axis=(2, 3), keepdims=True), rtol=1e-5
+    )
 
 
 def test_names_and_layout_of_tensorflow_load(tmp_path: Path) -> None:

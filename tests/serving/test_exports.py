@@ -19,6 +19,7 @@ from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import live_of
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.checks import check_inputs
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
@@ -244,16 +245,21 @@ def test_the_older_exporter_of_pytorch_loads_with_free_sizes(tmp_path: Path) -> 
     np.testing.assert_allclose(answer(network, {"x": x}), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_an_input_without_a_rank_has_that_of_its_trial_shape(tmp_path: Path) -> None:
-    """Some exporters leave shapes out; such an input was one axis, and could not be given any other."""
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, None)
-    pooled = helper.make_tensor_value_info("pooled", TensorProto.FLOAT, None)
-    node = helper.make_node("GlobalAveragePool", ["image"], ["pooled"])
-    graph = helper.make_graph([node], "unranked", [image], [pooled])
+def unranked(path: Path, node: str) -> None:
+    """A node whose input and output have no shape, as onnxscript writes ``FLOAT[...]``."""
+    image, pooled = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("image", "pooled")
+    )
+    graph = helper.make_graph([helper.make_node(node, ["image"], ["pooled"])], "unranked", [image], [pooled])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
-    onnx.save(model, str(tmp_path / "pool.onnx"))
-    with pytest.raises(ModelError, match=r"image \[1\]: .*; give an input that has more axes all of them"):
+    onnx.save(model, str(path))
+
+
+def test_an_input_without_a_rank_has_that_of_its_trial_shape(tmp_path: Path) -> None:
+    """Some exporters leave shapes out; such an input was one axis, and could not be given any other."""
+    unranked(tmp_path / "pool.onnx", "GlobalAveragePool")
+    with pytest.raises(ModelError, match=r"image \[1\]: .*not say how many axes 'image' has: give all"):
         load_network(str(tmp_path / "pool.onnx"), str(tmp_path), {}, 1.0)
     for size in (8, 4):  # the second is read from the cache
         network = load_network(str(tmp_path / "pool.onnx"), str(tmp_path), {"image": [1, 3, size, size]}, 1.0)
@@ -262,6 +268,37 @@ def test_an_input_without_a_rank_has_that_of_its_trial_shape(tmp_path: Path) -> 
     np.testing.assert_allclose(
         answer(network, {"image": given}), given.mean(axis=(2, 3), keepdims=True), rtol=1e-5
     )
+
+
+def test_who_gives_no_rank_is_told_where_it_can_be_given(tmp_path: Path) -> None:
+    """Such a network loads where one axis suits it, and refuses pictures."""
+    unranked(tmp_path / "relu.onnx", "Relu")
+    picture = {"image": np.zeros((1, 3, 4, 4), np.float32)}
+    without, shaped = (
+        load_network(str(tmp_path / "relu.onnx"), str(tmp_path), shapes, 1.0).ports
+        for shapes in ({}, {"image": [1, 3, 8, 8]})
+    )
+    with pytest.raises(BadRequest, match=r"takes \[-1\]; its file does not say how many axes that has"):
+        check_inputs("relu", without, picture)
+    assert check_inputs("relu", shaped, picture) == 1
+    with pytest.raises(BadRequest, match=r"takes \[-1, -1, -1, -1\]$"):
+        check_inputs("relu", shaped, {"image": np.zeros(3, np.float32)})
+
+
+def test_one_free_axis_stays_one(tmp_path: Path) -> None:
+    """Its file has given a rank: shapes must fit it."""
+    line = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "line",
+        [line],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, str(tmp_path / "line.onnx"))
+    with pytest.raises(ModelError, match=r"shapes.x is \[2, 3\], but the network has \[-1\] there"):
+        load_network(str(tmp_path / "line.onnx"), str(tmp_path), {"x": [2, 3]}, 1.0)
 
 
 def test_names_and_layout_of_tensorflow_load(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ class Loading:
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, answer["block_s"])
         self._labels[network.index] = label
-        ports: Ports = {"inputs": answers[0]["inputs"], "outputs": answers[0]["outputs"]}
+        inputs, outputs = answers[0]["inputs"], answers[0]["outputs"]
+        ports: Ports = {"inputs": inputs, "outputs": outputs, "unranked": answers[0].get("unranked", [])}
         if not all(port["shape"][:1] == [-1] for port in (*ports["inputs"], *ports["outputs"])):
             self._costs.apart.add(
                 network.index

@@ -42,11 +42,15 @@ class Port(TypedDict):
 
 
 class Ports(TypedDict):
-    """All of them; ``key`` tells versions of the network's blocks apart."""
+    """All of them; ``key`` tells versions of the network's blocks apart.
+
+    ``unranked``: names of inputs of which nobody says how many axes they have: one is taken.
+    """
 
     inputs: list[Port]
     outputs: list[Port]
     key: NotRequired[str]
+    unranked: NotRequired[list[str]]
 
 
 class Placed(Port):

@@ -13,15 +13,15 @@ from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 if TYPE_CHECKING:
     import onnx
 
-ANY = (-1,)  # where the file says no rank: the protocol has no word for it
-
 
 def ports_of(model: onnx.ModelProto) -> Ports:
     """Names, datatypes and shapes of inputs and outputs; -1 = any size."""
     weights = {w.name for w in model.graph.initializer}
+    inputs = [v for v in model.graph.input if v.name not in weights]
     ports: Ports = {
-        "inputs": [_port(v) for v in model.graph.input if v.name not in weights],
+        "inputs": [_port(v) for v in inputs],
         "outputs": [_port(v) for v in model.graph.output],
+        "unranked": [v.name for v in inputs if not v.type.tensor_type.HasField("shape")],
     }
     for what, several in (("inputs", ports["inputs"]), ("outputs", ports["outputs"])):
         if len(several) > MAX_TENSORS:
@@ -30,13 +30,13 @@ def ports_of(model: onnx.ModelProto) -> Ports:
 
 
 def ranked(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Ports:
-    """The same, but inputs without a rank have that of the trial shapes; other sizes of that rank are free."""
-
-    def of(port: Port) -> Port:
-        rank = len(shapes.get(port["name"], ANY))
-        return {**port, "shape": list(ANY * rank)} if tuple(port["shape"]) == ANY else port
-
-    return {**ports, "inputs": [of(port) for port in ports["inputs"]]}
+    """The same, but inputs without a rank have that of their trial shape, in which every size is free."""
+    unranked = ports.get("unranked", [])
+    known = {name: [-1] * len(shapes[name]) for name in unranked if name in shapes}
+    inputs: list[Port] = [
+        {**port, "shape": known.get(port["name"], port["shape"])} for port in ports["inputs"]
+    ]
+    return {**ports, "inputs": inputs, "unranked": [name for name in unranked if name not in known]}
 
 
 def _port(value: onnx.ValueInfoProto) -> Port:
@@ -57,5 +57,5 @@ def _port(value: onnx.ValueInfoProto) -> Port:
         raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}") from None
     shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
     if not kind.HasField("shape"):
-        shape = list(ANY)
+        shape = [-1]  # of any rank: the protocol has no word for it
     return {"name": value.name, "datatype": datatype, "shape": shape}

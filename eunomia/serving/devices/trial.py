@@ -78,8 +78,9 @@ def on_trial(feed: Feed, ports: Ports) -> Iterator[None]:
         sizes = ", ".join(f"{name} {shape}" for name, shape in tried.items())
         wider = _wider(tried, ports)
         more = f"; give sizes that fit: {_proposal(wider)} in its [[network]]" if wider != tried else ""
-        if not more and [1] in tried.values():  # perhaps of any rank
-            more = "; give an input that has more axes all of them: shapes in its [[network]]"
+        if unranked := ports.get("unranked"):
+            names = ", ".join(f"'{name}'" for name in unranked)
+            more = f"; its file does not say how many axes {names} has: give all as shapes in its [[network]]"
         raise ModelError(f"it fails on a trial input of {sizes}: {_cause(error)}{more}") from None
 
 

@@ -25,7 +25,11 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) 
         shape = port["shape"]
         fits = len(shape) == array.ndim and all(w in (-1, s) for w, s in zip(shape, array.shape, strict=True))
         if not fits:
-            raise BadRequest(f"input '{name}' has shape {list(array.shape)}; model '{model}' takes {shape}")
+            more = "; its file does not say how many axes that has, but shapes in its [[network]] can"
+            raise BadRequest(
+                f"input '{name}' has shape {list(array.shape)}; model '{model}' takes {shape}"
+                + more * (name in ports.get("unranked", ()))
+            )
         if array.dtype != DATATYPES[port["datatype"]]:
             raise BadRequest(f"input '{name}' holds {array.dtype}; model '{model}' takes {port['datatype']}")
         if shape and shape[0] == -1:

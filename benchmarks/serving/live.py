@@ -46,6 +46,7 @@ class Live(Process):
             if all(d.get("stands_by", True) for d in self.ask("/v2/eunomia/state")[1]["devices"]):
                 return
             time.sleep(1.0)
+        print("no process stands by", flush=True)
 
     def metrics(self) -> dict[str, float]:
         """Every line of /metrics by its full name."""

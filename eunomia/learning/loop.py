@@ -112,7 +112,8 @@ def train(
 ) -> Trained:
     """Run what is left of a training. With ``folder``, its state is kept there after every iteration.
 
-    ``iterations`` may be raised to go on with a finished training. Raises RecordError where ``folder`` holds a training
+    ``iterations`` may be raised to go on with a finished training; its last iteration was validated too, as that of a
+    longer one would not have been, and may be the best. Raises RecordError where ``folder`` holds a training
     with another identity.
     """
     try:

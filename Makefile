@@ -32,9 +32,9 @@ test: $(VENV)/.torch ## install what the tests need, check style and types, run 
 	@echo "== checking style, spelling, words and imports"
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.system style
 	@echo "== checking types, and running the tests on the cores of this machine (a few minutes)"
-	@$(MAKE) --no-print-directory -j2 mypy suite || { cat $(VENV)/types.log; exit 1; }
+	@$(MAKE) --no-print-directory -k -j2 mypy suite || { cat $(VENV)/types.log; exit 1; }
 
-# Types are checked by one process for a minute and a half: beside the tests, which wait for one thing or another. What
+# Types are checked by one process for a minute and a half: beside the tests (-k: these run whatever it finds). What
 # is wrong with them is printed once, behind what the tests print.
 suite: $(VENV)/.torch
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist loadfile --max-worker-restart 0 $(PYTEST_ARGS)

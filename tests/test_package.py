@@ -54,7 +54,7 @@ def test_cuda_is_never_fetched_unasked(tmp_path: Path, has_it: bool) -> None:
 
 @pytest.mark.parametrize("target", ["test", "lint"])
 def test_an_error_of_types_is_printed_once(tmp_path: Path, target: str) -> None:
-    """Behind what the tests print, which run whatever is found: all tools are stand-ins here, and mypy fails at once."""
+    """Behind what the tests print, which run whatever is found: tools are stand-ins, and mypy fails at once."""
     make = shutil.which("make")
     if make is None:
         pytest.skip("make is not installed")

@@ -13,6 +13,7 @@ from itertools import count
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
+from eunomia.serving.devices.rows import first_axis_is_free
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.protocol.errors import Unavailable
 
@@ -50,8 +51,11 @@ class LoadedModel:
 class Loading:
     """Loads, and the answers that they wait for. ``away``: networks, by number, that no device has, and why.
 
-    ``on_away``: told of each such network, by name, and of its return, with an empty reason.
+    ``on_away``: told of each such network, by name, and of its return, with an empty reason. ``batches``: whether
+    requests may share a run, so that a network is tried for that too.
     """
+
+    batches = False
 
     def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float, whole_s: float) -> None:
         self.models: dict[str, LoadedModel] = {}
@@ -88,6 +92,7 @@ class Loading:
         if not alive:
             raise Away("no device is alive")
         first, *others = [self._order(device, label, path, shapes) for device in alive]
+        first["batches"] = self.batches
         answers = [await self._load_on(alive[0], first)]
         answers += await asyncio.gather(*map(self._load_on, alive[1:], others))
         rows, sizes = trial_shape(answers[0]["inputs"], shapes)
@@ -98,10 +103,13 @@ class Loading:
         self._labels[network.index] = label
         inputs, outputs = answers[0]["inputs"], answers[0]["outputs"]
         ports: Ports = {"inputs": inputs, "outputs": outputs, "unranked": answers[0].get("unranked", [])}
-        if not all(port["shape"][:1] == [-1] for port in (*ports["inputs"], *ports["outputs"])):
-            self._costs.apart.add(
-                network.index
-            )  # rows are not the first axis of all that goes in and comes out
+        if not answers[0].get("rows_apart", False):
+            self._costs.apart.add(network.index)
+            if self.batches and first_axis_is_free(ports):
+                log.warning(
+                    "requests for '%s' share no run: three rows together are not answered as each is alone",
+                    name,
+                )
         key = answers[0].get("key", "")
         self.models[name] = LoadedModel(network, label, path, shapes, ports, key)
         return ports

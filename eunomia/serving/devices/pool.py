@@ -51,6 +51,7 @@ class DevicePool:
         self.loading = Loading(
             self._devices, self.costs, target_s, 0.0 if options.calm_s == math.inf else options.lease_s
         )
+        self.loading.batches = options.max_batch > 1
         self.ladder = Ladder(self._devices, self.loading, self.costs, clock)
         self.execution = Execution(self.arena, self._devices, self.loading, clock)
         self.execution.tries_on = self.ladder.tries_on

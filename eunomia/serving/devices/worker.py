@@ -31,6 +31,7 @@ from eunomia.serving.devices.objection import Objection
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
 from eunomia.serving.devices.priority import come_last
+from eunomia.serving.devices.rows import rows_are_apart
 from eunomia.serving.devices.step import Step
 from eunomia.serving.devices.strings import OBJECTS, Strings
 
@@ -112,10 +113,11 @@ class Worker:
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})
             return
+        found = {"rows_apart": rows_are_apart(network, message["shapes"])} if message.get("batches") else {}
         network.obey(self.ending.options)
         self._networks[name] = network
         set_aside()
-        self._say({"kind": "loaded", "model": name, **network.description()})
+        self._say({"kind": "loaded", "model": name, **network.description(), **found})
 
     def _unload(self, message: Message) -> None:
         self._networks.pop(message["model"], None)

@@ -1,0 +1,127 @@
+"""Which networks answer each row as if it were alone: only their requests share a run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from eunomia.serving.devices.network import load_network
+from eunomia.serving.devices.rows import rows_are_apart
+from tests.serving.live import GOLD, Entry, ask, options, running
+from tests.serving.test_loading import Loads
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
+FLAT = "(float[n, 4] x) => (float[n, 4] y) "
+TABLE = (
+    "(int64[n, 2] x) => (float[n, 2, 2] y) <float[9, 2] t = {0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17}> "
+)
+TWICE = "(float[n, 4] x, float[n, 4] w) => (float[n, 4] y) "
+APART = {
+    "dense": FLAT + "<float[4, 4] w = {1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7}> { z = MatMul (x, w) y = Relu (z) }",
+    "softmax of a row": FLAT + "{ y = Softmax <axis = 1> (x) }",
+    "norm of a row": FLAT + "{ m = ReduceMean <axes = [1]> (x) y = Sub (x, m) }",
+    "table": TABLE + "{ y = Gather (t, x) }",
+    "two inputs": TWICE + "{ y = Mul (x, w) }",
+    "picture": "(float[n, 1, 6, 6] x) => (float[n, 1, 4, 4] y) <float[1, 1, 3, 3] w = {1,2,3,4,5,6,7,8,9}> "
+    "{ y = Conv (x, w) }",
+    "half": "(float16[n, 4] x) => (float16[n, 4] y) { y = Exp (x) }",
+    "bfloat16": "(float[n, 4] x) => (bfloat16[n, 4] y) { y = Cast <to = 16> (x) }",
+    "yes or no": "(bool[n, 4] x) => (bool[n, 4] y) { y = Not (x) }",
+    "not a number": FLAT + "{ l = Neg (x) y = Log (l) }",
+    "infinity": FLAT + "{ z = Sub (x, x) y = Reciprocal (z) }",
+    "divisor": "(int64[n, 2] x) => (int64[n, 2] y) <int64[1] a = {60}> { y = Div (a, x) }",
+    "texts": "(string[n] x) => (string[n] y) { y = Identity (x) }",
+}
+TOGETHER = {
+    "mean of all rows": FLAT + "{ m = ReduceMean <axes = [0]> (x) y = Sub (x, m) }",
+    "softmax over rows": FLAT + "{ y = Softmax <axis = 0> (x) }",
+    "running sum": FLAT + "<int64 a = {0}> { y = CumSum (x, a) }",
+    "attention": FLAT + "{ t = Transpose (x) s = MatMul (x, t) p = Softmax <axis = 1> (s) y = MatMul (p, x) }",
+    "attention over a table": TABLE
+    + "{ e = Gather (t, x) m = ReduceMean <axes = [0]> (e) y = Add (e, m) }",
+    "order": FLAT
+    + "<int64 a = {0}> { s = Shape (x) k = Gather (s, a) q = Unsqueeze (k, row_axis) y, i = TopK <axis = 0> (x, q) }",
+    "reversed": FLAT + "<int64[1] s = {-1}, int64[1] e = {-100}, int64[1] a = {0}> { y = Slice (x, s, e, a, s) }",
+    "window over rows": FLAT + "<float[1, 1, 3, 1] w = {1,2,3}> { u = Unsqueeze (x, two_axes) "
+    "c = Conv <pads = [1, 0, 1, 0]> (u, w) y = Squeeze (c, two_axes) }",
+    "random numbers": FLAT + "{ r = RandomNormalLike (x) y = Add (x, r) }",
+    "one sum": "(float[n, 4] x) => (float[m, 4] y) <int64[1] a = {0}> { y = ReduceSum <keepdims = 1> (x, a) }",
+    "rows that count": "(float[n, 4] x) => (int64[m, 2] y) { i = NonZero (x) y = Transpose (i) }",
+    "two rows at least": FLAT + "<int64[2] s = {-1, 8}> { z = Reshape (x, s) y = Identity (x) }",
+    "rows last": "(float[4, n] x) => (float[4, n] y) { y = Relu (x) }",
+    "any of the rows": "(bool[n, 4] x) => (bool[n, 4] y) { c = Cast <to = 6> (x) m = ReduceMax <axes = [0]> (c) "
+    "b = Cast <to = 9> (m) y = Or (x, b) }",
+    "texts of the first row": "(string[n] x) => (string[n] y) <int64[1] z = {0}> { f = Gather (x, z) s = Shape (x) "
+    "y = Expand (f, s) }",
+}  # fmt: skip
+
+
+def written(folder: Path, text: str) -> Path:
+    """As a file; ``row_axis`` and ``two_axes`` are constants that some need."""
+    model = onnx.parser.parse_model(HEAD + text)
+    used = {name for node in model.graph.node for name in node.input}
+    made = {weight.name for weight in model.graph.initializer}
+    for name, axes in (("row_axis", [0]), ("two_axes", [0, 1])):
+        if name in used - made:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(axes), name))
+    path = folder / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize(("text", "apart"), [
+    *(pytest.param(text, True, id=name) for name, text in APART.items()),
+    *(pytest.param(text, False, id=name) for name, text in TOGETHER.items()),
+])  # fmt: skip
+def test_rows_are_apart_where_each_is_answered_as_alone(text: str, apart: bool, tmp_path: Path) -> None:
+    shapes: dict[str, list[int]] = {"x": [2, 4]} if "int64[2] s = {-1, 8}" in text else {}
+    network = load_network(str(written(tmp_path, text)), str(tmp_path), shapes, 1e-3)
+    assert rows_are_apart(network, shapes) is apart
+
+
+def test_requests_of_a_sequence_are_answered_as_if_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server joins requests; those of a network that looks at all rows it does not, and says so once."""
+    path = written(tmp_path, TOGETHER["attention"])
+    chosen = replace(options(tmp_path).dispatch, max_batch=8)
+    rng = np.random.default_rng(0)
+    inputs = [rng.random((1 + n % 3, 4), np.float32) for n in range(48)]
+    with caplog.at_level(logging.WARNING), running(
+        tmp_path, networks=[Entry("attention", path)], dispatch=chosen
+    ) as server:  # fmt: skip
+
+        def one(x: np.ndarray) -> list[float]:
+            tensor = {"name": "x", "datatype": "FP32", "shape": list(x.shape), "data": x.ravel().tolist()}
+            status, content = ask(server, "POST", "/v2/models/attention/infer", GOLD, {"inputs": [tensor]})
+            assert status == 200, content
+            return content["outputs"][0]["data"]  # type: ignore[no-any-return]
+
+        with ThreadPoolExecutor(8) as crowd:
+            answers = list(crowd.map(one, inputs))
+    for x, answer in zip(inputs, answers, strict=True):
+        weights = np.exp(x @ x.T)
+        wanted = weights / weights.sum(1, keepdims=True) @ x
+        np.testing.assert_allclose(np.reshape(answer, x.shape), wanted, rtol=1e-4)
+    assert [r.message.count("share no run") for r in caplog.records if "share no run" in r.message] == [1]
+
+
+@pytest.mark.parametrize("batches", [False, True])
+def test_a_network_is_tried_for_batches_where_these_are_asked_for(batches: bool) -> None:
+    async def main() -> None:
+        device = Loads({})
+        device.loading.batches = batches
+        orders = []
+        tell = device.tell
+        device.tell = lambda message: (orders.append(message), tell(message))[1]  # type: ignore[method-assign]
+        await device.load("net")
+        assert [order.get("batches") for order in orders] == [batches]
+
+    asyncio.run(main())

@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 ADDRESS = "127.0.0.2"  # where it calls from: not where gold does
+ADDRESSES = (f"127.{n // 250 + 1}.{n % 250}.3" for n in count())
 BRONZE = "eun_bronze-key"
 WAIT_S = 3.0  # for one answer
 Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -38,6 +40,7 @@ class Bronze:
     told: Counter[str] = field(default_factory=Counter)
     words: dict[str, str] = field(default_factory=dict)
     number: int = 0
+    address: str = ADDRESS  # of its frames by hand: one that floods gets no more connections for a while
 
     @property
     def over(self) -> bool:
@@ -163,6 +166,7 @@ async def carry_out_all(
     attacks: list[Attack], http: tuple[str, int], grpc: str, seconds: float
 ) -> list[dict[str, Any]]:
     """Several at a time; what each was told."""
-    crowd = [Bronze(http, grpc, time.monotonic() + seconds) for _ in attacks]
+    until_s = time.monotonic() + seconds
+    crowd = [Bronze(http, grpc, until_s, address=next(ADDRESSES)) for _ in attacks]
     await asyncio.gather(*(carry_out(attack, bronze) for attack, bronze in zip(attacks, crowd, strict=True)))
     return [{"told": dict(bronze.told), "words": bronze.words} for bronze in crowd]

@@ -13,7 +13,7 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc as stubs
 
 from tests.hostile import frames
-from tests.hostile.bronze import ADDRESS, BRONZE, Attack, Bronze, Line
+from tests.hostile.bronze import BRONZE, Attack, Bronze, Line
 from tests.hostile.over_http import BOMB, MIB, NOTHING, SIDE
 
 KEY = (("authorization", f"Bearer {BRONZE}"),)
@@ -62,7 +62,7 @@ def calling(method: str, message: Any, metadata: Any = KEY, **more: Any) -> Any:
 async def line(b: Bronze) -> AsyncIterator[Line]:
     """A connection at gRPC's port, after the greeting; what is answered until its end is noted."""
     host, port = b.grpc.split(":")
-    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(ADDRESS, 0))
+    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(b.address, 0))
     try:
         writer.write(frames.greeting())
         yield reader, writer
@@ -276,6 +276,28 @@ async def unread_streams(b: Bronze) -> None:
         stream.cancel()
 
 
+def crumbs(method: str, key: str, crumb: bytes, flags: int = frames.END_HEADERS) -> Any:
+    """An attack that calls once, and then sends nothing but small frames: so many that no answer is awaited."""
+    head = frames.call(1, method, key, flags=flags) if method else b""
+    start = frames.message(1, b"", size=15 * MIB) if method == "ModelInfer" else b""
+
+    async def work(b: Bronze) -> None:
+        async with asyncio.timeout(3.0), line(b) as (_, writer):
+            writer.write(head + start)
+            while not b.over:
+                writer.write(crumb * (200_000 // len(crumb)))
+                await writer.drain()
+
+    return work
+
+
+BYTE = frames.frame(frames.DATA, 0, 1, b"\n")
+PADDED = frames.frame(frames.DATA, 8, 1, b"\xff" + bytes(255))
+UNKNOWN = frames.frame(99, 0, 0, b"a" * 64)
+NEVER = b"".join(frames.frame(frames.WINDOW, 0, 2 * n + 1, b"\0\0\0\1") for n in range(9999))
+ENDED = frames.END_HEADERS | frames.END_STREAM
+
+
 async def watches(b: Bronze) -> None:
     """Watchers of the server's health, who need no key."""
     options = [("grpc.use_local_subchannel_pool", 1)]
@@ -323,5 +345,11 @@ ATTACKS = {
                          calling("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name="small"))),
     "grpc-memory": Attack("gold's shared memory", calling("SystemSharedMemoryRegister",
                           pb.SystemSharedMemoryRegisterRequest(name="r", key="/gold:pictures", byte_size=4096))),
+    "grpc-crumbs": Attack("a message in frames of a byte", crumbs("ModelInfer", BRONZE, BYTE), 12, refused=False),
+    "grpc-crumbs-no-key": Attack("such a message without a key", crumbs("ModelInfer", "", BYTE), 12, refused=False),
+    "grpc-padded": Attack("frames of nothing but padding", crumbs("ModelInfer", BRONZE, PADDED), 4, refused=False),
+    "grpc-ended": Attack("bytes for a call that has ended", crumbs("ServerLive", "", BYTE, ENDED), 12, refused=False),
+    "grpc-never": Attack("windows for calls that never were", crumbs("", "", NEVER), 12, refused=False),
+    "grpc-unknown": Attack("frames of no known kind", crumbs("", "", UNKNOWN), 4, refused=False),
     "grpc-watch": Attack("100 watchers of the health, four times", watches, 4, refused=False),
 }  # fmt: skip

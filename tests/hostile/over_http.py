@@ -61,6 +61,19 @@ async def later_header(b: Bronze) -> None:
         await b.hear(line)
 
 
+async def spaces(b: Bronze) -> None:
+    """A header of 15,000 spaces and a letter that none may have."""
+    await b.say(b"GET /v2 HTTP/1.1\r\nHost: x\r\nX:" + b" " * 15_000 + b"\x80\r\n\r\n")
+
+
+async def upgrades(b: Bronze) -> None:
+    """Another protocol is asked for, and spoken."""
+    async with b.line() as line:
+        head = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+        line[1].write(head + os.urandom(200_000))
+        await b.hear(line)
+
+
 async def two_lengths(b: Bronze) -> None:
     """A body with two lengths, and one that is chunked as well."""
     await b.say(
@@ -324,6 +337,8 @@ ATTACKS = {
     "headers": Attack("10,000 headers", many_headers),
     "header": Attack("a header of 1 MB", endless_header),
     "header-behind": Attack("the same behind a request", later_header),
+    "spaces": Attack("15,000 spaces and a letter that none may have", spaces),
+    "upgrades": Attack("another protocol, without an agreement", upgrades, refused=False),
     "lengths": Attack("two lengths of one body", two_lengths),
     "pipelined": Attack("2,000 requests in a packet, no answer read", pipelined, 4, refused=False),
     "pipelined-inference": Attack("20 pictures in a packet", pipelined_inference, 4, refused=False),

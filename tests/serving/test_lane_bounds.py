@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -267,3 +268,37 @@ def test_answers_that_are_not_taken_hold_twice_a_budget(steps: list[tuple[bool, 
     for one in left:
         one.close()
     assert bodies.held == {"gold": 30 * MIB, "silver": 100 * MIB} and bodies.untaken == {"silver": 100 * MIB}
+
+
+def test_a_head_of_spaces_costs_in_proportion() -> None:
+    """As it was, with the square of their number: half a second for 15,000, of the event loop's time."""
+
+    def least_s(count: int) -> float:
+        data = b"GET /v2 HTTP/1.1\r\nHost: a\r\nX:" + b" " * count + b"\x80\r\n\r\n"
+        found = []
+        for _ in range(7):
+            began_s = time.perf_counter()
+            read_head(data)
+            found.append(time.perf_counter() - began_s)
+        return min(found)
+
+    assert least_s(15_000) < 16.0 * least_s(1_500), "ten times as many; a hundred times as long before"
+
+
+def test_an_error_that_nobody_was_told_holds_no_bytes() -> None:
+    """Such as of a protocol that was not agreed on. All that came stayed, until a full collection."""
+
+    def failed(data: bytes) -> Exception:
+        try:
+            raise ValueError("no HTTP") from KeyError(data)
+        except ValueError as error:
+            return error
+
+    async def main() -> None:
+        one, error = lane(), failed(bytes(MIB))
+        one.transport = Wire()
+        one._messages.append((SimpleNamespace(exc=error), None))  # type: ignore[arg-type]
+        one.connection_lost(None)
+        assert not one._messages and error.__traceback__ is error.__cause__ is error.__context__ is None
+
+    asyncio.run(main())

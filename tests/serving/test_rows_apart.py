@@ -83,7 +83,7 @@ def written(folder: Path, text: str) -> Path:
 def test_rows_are_apart_where_each_is_answered_as_alone(text: str, apart: bool, tmp_path: Path) -> None:
     shapes: dict[str, list[int]] = {"x": [2, 4]} if "int64[2] s = {-1, 8}" in text else {}
     network = load_network(str(written(tmp_path, text)), str(tmp_path), shapes, 1e-3)
-    assert rows_are_apart(network, shapes) is apart
+    assert rows_are_apart(network) is apart
 
 
 def test_requests_of_a_sequence_are_answered_as_if_alone(

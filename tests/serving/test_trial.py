@@ -14,9 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from eunomia.config.server import server_from
 from eunomia.core.errors import ConfigError, ModelError
-from eunomia.serving.devices.messages import Ports
+from eunomia.serving.devices.fitting import candidates
+from eunomia.serving.devices.messages import DATATYPES, Ports
 from eunomia.serving.devices.network import load_network
-from eunomia.serving.devices.piece import Feed
+from eunomia.serving.devices.piece import Feed, array_of, live_of
 from eunomia.serving.devices.trial import on_trial, trial_feed
 from eunomia.serving.fronts.certificate import tls_context
 from tests import children
@@ -25,12 +26,12 @@ from tests.snippets import snippets
 PORTS: Ports = {"inputs": [{"name": "words", "datatype": "FP32", "shape": [-1, -1, 4]}], "outputs": []}
 
 
-def of_32_words(file: Path) -> str:
-    """An export as the older exporter makes it: a free axis in its input, its size of 32 baked into the graph."""
-    weights = [numpy_helper.from_array(np.array([8, 16], np.int64), "shape")]
+def of_words(file: Path, count: int) -> str:
+    """An export as the older exporter makes it: a free axis in its input, its size baked into the graph."""
+    weights = [numpy_helper.from_array(np.array([8, count // 2], np.int64), "shape")]
     nodes = [helper.make_node("Reshape", ["words", "shape"], ["y"], name="/attention/Reshape")]
     given = helper.make_tensor_value_info("words", TensorProto.FLOAT, ["batch", "length", 4])
-    found = helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 16])
+    found = helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, count // 2])
     graph = helper.make_graph(nodes, "text", [given], [found], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
     return str(file)
@@ -39,13 +40,13 @@ def of_32_words(file: Path) -> str:
 def test_sizes_that_do_not_fit_are_named_with_the_remedy(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    file = of_32_words(tmp_path / "text.onnx")
+    file = of_words(tmp_path / "text.onnx", 48)
     with pytest.raises(ModelError) as error:
         load_network(file, str(tmp_path), {}, 1e-3)
     said = str(error.value)
     assert "trial input of words [1, 1, 4]" in said and "'/attention/Reshape' (Reshape)" in said
-    assert "shapes = { words = [1, 128, 4] }" in said and "reshape_helper" not in said
-    assert load_network(file, str(tmp_path), {"words": [1, 32, 4]}, 1e-3).blocks == 1
+    assert "such as shapes = { words = [1, 100, 4] }" in said and "reshape_helper" not in said
+    assert load_network(file, str(tmp_path), {"words": [1, 48, 4]}, 1e-3).blocks == 1
     with pytest.raises(
         ModelError, match=r"trial input of words \[1, 16, 4\]: (?!.*shapes)"
     ):  # from the cache, too
@@ -99,17 +100,69 @@ def test_the_remedy_can_be_followed() -> None:
     feed = trial_feed(FREE_AND_FIXED, {})
     with pytest.raises(ModelError) as error, on_trial(feed, FREE_AND_FIXED):
         raise RuntimeError("no such kernel")
-    line = str(error.value).partition("; give sizes that fit: ")[2].removesuffix(" in its [[network]]")
+    line = str(error.value).partition("in a [[network]] with this file, such as ")[2]
     shapes = tomllib.loads(line)["shapes"]
-    assert shapes == {"input.1": [1, 128, 1, 3], "mask": [1, 1]}
-    assert trial_feed(FREE_AND_FIXED, shapes)["input.1"].shape == (1, 128, 1, 3)
+    assert shapes == {"input.1": [1, 100, 1, 3], "mask": [1, 1]}
+    assert trial_feed(FREE_AND_FIXED, shapes)["input.1"].shape == (1, 100, 1, 3)
 
 
-@pytest.mark.parametrize("shape", [[-1, 4], [-1, -1]])
-def test_without_a_wider_input_there_is_no_proposal(shape: list[int]) -> None:
+@pytest.mark.parametrize(("shape", "proposal"), [([-1, 4], " x = [100, 4] }"), ([-1, -1], ""), ([1, 4], "")])
+def test_rows_are_proposed_where_nothing_else_is_free(shape: list[int], proposal: str) -> None:
     ports: Ports = {"inputs": [{"name": "x", "datatype": "FP32", "shape": shape}], "outputs": []}
-    with pytest.raises(ModelError, match="no such kernel$"), on_trial({"x": np.zeros((1, 4), "f")}, ports):
+    with pytest.raises(ModelError) as error, on_trial({"x": np.zeros((1, 4), "f")}, ports):
         raise RuntimeError("no such kernel")
+    assert str(error.value).endswith(proposal or "no such kernel")
+
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
+LARGER = {
+    "a window": ("(float[n, 1, h, w] x) => (float[n, 1, r, c] y) <float[1, 1, 3, 3] k = {1,2,3,4,5,6,7,8,9}> "
+                 "{ y = Conv (x, k) }", {"x": [1, 1, 128, 128]}, [2, 1, 5, 7]),
+    "groups of eight": ("(float[n, l] x) => (float[n, m, 8] y) <int64[3] s = {0, -1, 8}> { y = Reshape (x, s) }",
+                        {"x": [1, 128]}, [3, 16]),
+    "words of one text": ("(float[n, l, 4] x) => (float[8, 16] y) <int64[2] s = {8, 16}> { y = Reshape (x, s) }",
+                          {"x": [1, 32, 4]}, [1, 32, 4]),
+    "eight rows": ("(float[n, 3] x) => (float[8, m] y) <int64[2] s = {8, -1}> { y = Reshape (x, s) }",
+                   {"x": [8, 3]}, [16, 3]),
+    "no zeros, and a window": ("(int64[l] x) => (int64[m] y) <int64[1] a = {60}, int64[1] s = {3}, int64[1] e = {4}, "
+                               "int64[1] z = {0}> { d = Div (a, x) g = Slice (d, s, e, z) q = Mul (g, g) "
+                               "f = Gather (d, s) y = Add (q, f) }", {"x": [8]}, [12]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sizes", "other"), LARGER.values(), ids=[*LARGER])
+def test_where_one_element_is_too_few_sizes_are_found(
+    text: str, sizes: dict[str, list[int]], other: list[int], tmp_path: Path
+) -> None:
+    """Fresh and out of the cache; what is tried is told, and inputs of other sizes are answered."""
+    file = tmp_path / "net.onnx"
+    file.write_bytes(onnx.parser.parse_model(HEAD + text).SerializeToString())
+    for _ in range(2):
+        network = load_network(str(file), str(tmp_path), {}, 1e-3)
+        assert network.description()["shapes"] == sizes
+        (port,) = network.ports["inputs"]
+        live = live_of({"x": np.ones(other, DATATYPES[port["datatype"]])})
+        for n in range(network.blocks):
+            live = network.run_block(n, live)
+        assert array_of(live["y"]).size > 0
+
+
+def test_sizes_of_an_operator_come_before_those_that_are_found(tmp_path: Path) -> None:
+    file = tmp_path / "net.onnx"
+    file.write_bytes(onnx.parser.parse_model(HEAD + LARGER["groups of eight"][0]).SerializeToString())
+    assert load_network(str(file), str(tmp_path), {}, 1e-3).shapes == {"x": [1, 128]}
+    assert load_network(str(file), str(tmp_path), {"x": [2, 24]}, 1e-3).shapes == {"x": [2, 24]}
+    with pytest.raises(ModelError, match=r"trial input of x \[1, 9\]"):
+        load_network(str(file), str(tmp_path), {"x": [1, 9]}, 1e-3)
+
+
+def test_no_candidate_has_more_elements_than_a_trial_may() -> None:
+    ports: Ports = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1] * 5}], "outputs": []}
+    found = [each["x"] for each in candidates(ports, {})]
+    assert (
+        found and all(np.prod(sizes) <= 2**22 for sizes in found) and len({*map(tuple, found)}) == len(found)
+    )
+    assert [*candidates(ports, {"x": [1] * 5})] == [*candidates({"inputs": [], "outputs": []}, {})] == []
 
 
 def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -91,10 +91,11 @@ class Loading:
         alive = [device for device in self._devices if device.alive]
         if not alive:
             raise Away("no device is alive")
-        first, *others = [self._order(device, label, path, shapes) for device in alive]
-        first["batches"] = self.batches
+        first = {**self._order(alive[0], label, path, shapes), "batches": self.batches}
         answers = [await self._load_on(alive[0], first)]
-        answers += await asyncio.gather(*map(self._load_on, alive[1:], others))
+        shapes = answers[0].get("shapes", shapes)  # with those that it had to find
+        others = [(device, self._order(device, label, path, shapes)) for device in alive[1:]]
+        answers += await asyncio.gather(*(self._load_on(*each) for each in others))
         rows, sizes = trial_shape(answers[0]["inputs"], shapes)
         whole = all(answer["whole"] for answer in answers)
         network = self._costs.add(name, len(answers[0]["block_s"]), whole=whole, rows=rows, sizes=sizes)

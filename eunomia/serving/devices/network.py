@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.blocks import optimise, plan_blocks
+from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.devices.bound import Bound
 from eunomia.serving.devices.ending import RunOptions
+from eunomia.serving.devices.fitting import fitting
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
 from eunomia.serving.devices.ports import ports_of, ranked
@@ -36,7 +37,7 @@ class LoadedNetwork:
     """Blocks of one network on this device."""
 
     _whole: Runs | None = None
-    ones = False  # what it is tried on
+    ones, shapes = False, dict[str, list[int]]()  # what it is tried on
     bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
 
     def __init__(
@@ -121,7 +122,7 @@ class LoadedNetwork:
 
     def description(self) -> Message:
         """What the front end must know."""
-        return {**self._ports, "block_s": self.block_s, "whole": self.has_whole}
+        return {**self._ports, "block_s": self.block_s, "whole": self.has_whole, "shapes": self.shapes}
 
 
 def load_network(
@@ -147,7 +148,9 @@ def load_network(
         cut = prepare(path, cache, shapes, target_s, key)
         sessions = _sessions(cut)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
+    shapes = {**cut.tried, **shapes}
     network = LoadedNetwork(sessions, names, {**ranked(cut.ports, shapes), "key": cut.key})
+    network.shapes = shapes
 
     def measure(
         ones: bool,
@@ -169,13 +172,17 @@ def load_network(
 
 @dataclass(frozen=True)
 class CutNetwork:
-    """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number."""
+    """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number.
+
+    ``tried``: sizes that were found for inputs to which nobody gave any, where it fails on one element.
+    """
 
     key: str
     folder: Path
     whole: Path
     ports: Ports
     blocks: list[tuple[list[str], list[str], float]]
+    tried: dict[str, list[int]]
 
 
 def prepare(
@@ -193,20 +200,36 @@ def prepare(
     folder = _folder(optimised.key, cache, target_s)
     shutil.rmtree(folder, ignore_errors=True)
     ports = ports_of(optimised.model)
-    of_trial = ranked(ports, shapes)
-    plan = on_either(lambda ones: plan_blocks(optimised, trial_feed(of_trial, shapes, ones=ones), target_s))
+    plan, tried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
     blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
     with tempfile.TemporaryDirectory(dir=cache) as stage:
         for n, block in enumerate(plan.blocks):
             (Path(stage) / f"{n}.onnx").write_bytes(block.content)
-        (Path(stage) / "plan.json").write_text(json.dumps({"ports": ports, "blocks": blocks}))
+        (Path(stage) / "plan.json").write_text(json.dumps({"ports": ports, "blocks": blocks, "tried": tried}))
         if (weights := outside_file(optimised.path)).exists():
             os.link(weights, Path(stage) / weights.name)
         with contextlib.suppress(OSError):  # another device was quicker
             shutil.copytree(stage, f"{stage}.whole", copy_function=os.link)
             os.replace(f"{stage}.whole", folder)
         shutil.rmtree(f"{stage}.whole", ignore_errors=True)
-    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks)
+    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks, tried)
+
+
+def _planned(
+    optimised: Optimised, ports: Ports, shapes: dict[str, list[int]], target_s: float
+) -> tuple[BlockPlan, dict[str, list[int]]]:
+    """Where to cut, by the sizes that are given; where these are too small, by such as fit. Raises ModelError."""
+
+    def cuts(found: dict[str, list[int]]) -> BlockPlan:
+        sizes = {**found, **shapes}
+        return on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, sizes, ones=ones), target_s))
+
+    try:
+        return cuts({}), {}
+    except ModelError:
+        if not (found := fitting(optimised, ports, shapes)):
+            raise
+    return cuts(found), found
 
 
 def kept(path: str, cache: str, target_s: float, key: str = "") -> CutNetwork | None:
@@ -215,7 +238,8 @@ def kept(path: str, cache: str, target_s: float, key: str = "") -> CutNetwork | 
     folder, whole = _folder(key, cache, target_s), Path(cache) / f"{key}.onnx"
     try:
         plan = json.loads((folder / "plan.json").read_text())
-        return CutNetwork(key, folder, whole, plan["ports"], plan["blocks"]) if whole.exists() else None
+        cut = CutNetwork(key, folder, whole, plan["ports"], plan["blocks"], plan["tried"])
+        return cut if whole.exists() else None
     except (OSError, ValueError, KeyError):
         return None
 

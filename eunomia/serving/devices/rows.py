@@ -6,7 +6,7 @@ request would have the others' part in its answer. No file says so; three rows a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,15 +32,15 @@ def first_axis_is_free(ports: Ports) -> bool:
     return all(port["shape"][:1] == [-1] for port in (*ports["inputs"], *ports["outputs"]))
 
 
-def rows_are_apart(network: LoadedNetwork, shapes: Mapping[str, Sequence[int]]) -> bool:
+def rows_are_apart(network: LoadedNetwork) -> bool:
     """Whether three different rows together are answered as each is alone.
 
-    ``shapes``: of the trial. False too where the network fails with so few rows, or draws random numbers. It says
-    nothing of numbers that were not tried.
+    Their other sizes are those of the network's trial. False too where it fails with so few rows, or draws random
+    numbers. It says nothing of numbers that were not tried.
     """
     if not first_axis_is_free(network.ports):
         return False
-    feed = {p["name"]: _rows(p, shapes.get(p["name"]), network.ones) for p in network.ports["inputs"]}
+    feed = {p["name"]: _rows(p, network.shapes.get(p["name"]), network.ones) for p in network.ports["inputs"]}
     kinds = {port["name"]: port["datatype"] for port in network.ports["outputs"]}
     try:
         together = _answer(network, feed)

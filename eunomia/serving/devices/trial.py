@@ -19,7 +19,7 @@ from eunomia.serving.devices.strings import BYTES
 
 BARE = re.compile("[A-Za-z0-9_-]+")  # a key of TOML without quotes
 T = TypeVar("T")
-FREE = 128  # the size that a message proposes for a free dimension behind the first
+FREE = 100  # the size that a message gives as an example for a free axis
 NATIVE = re.compile(r"running (\w+) node\. Name:'([^']*)' Status Message: (?:\S+:\d+ .*\) )?(.*)")
 
 
@@ -77,7 +77,8 @@ def on_trial(feed: Feed, ports: Ports) -> Iterator[None]:
         tried = {name: list(np.shape(tensor)) for name, tensor in feed.items()}
         sizes = ", ".join(f"{name} {shape}" for name, shape in tried.items())
         wider = _wider(tried, ports)
-        more = f"; give sizes that fit: {_proposal(wider)} in its [[network]]" if wider != tried else ""
+        example = f"such as {_proposal(wider)}"
+        more = f"; give sizes that fit in a [[network]] with this file, {example}" if wider != tried else ""
         if unranked := ports.get("unranked"):
             names = ", ".join(f"'{name}'" for name in unranked)
             more = f"; its file does not say how many axes {names} has: give all as shapes in its [[network]]"
@@ -85,10 +86,10 @@ def on_trial(feed: Feed, ports: Ports) -> Iterator[None]:
 
 
 def _wider(tried: Mapping[str, list[int]], ports: Ports) -> dict[str, list[int]]:
-    """The free dimensions that were tried as 1, but the first, made larger."""
-    free = {port["name"]: [size == -1 for size in port["shape"]] for port in ports["inputs"]}
+    """The free axes that were tried as 1, made larger; the first where no other is free."""
+    free = {port["name"]: [n for n, d in enumerate(port["shape"]) if d == -1] for port in ports["inputs"]}
     return {
-        name: [FREE if n > 0 and d == 1 and free[name][n] else d for n, d in enumerate(shape)]
+        name: [FREE if d == 1 and n in (free[name][1:] or free[name]) else d for n, d in enumerate(shape)]
         for name, shape in tried.items()
     }
 

@@ -142,7 +142,9 @@ class Watching:
         if sure and patience_s < math.inf:
             factors = dispatcher.costs.run_factors.get(job.network.index)
             longest = max(1.0, factors[device.index].most) if factors else 1.0
-            seen.well_s, seen.held_s = WELL * foreseen_s * longest, max(patience_s - SUSPECT_S, LEAST_HELD_S)
+            most_s = patience_s * len(lane.due_s) * (1 + len(job.together))
+            seen.well_s = min(WELL * foreseen_s * longest, most_s)  # its tenant's runs teach what is foreseen
+            seen.held_s = max(patience_s - SUSPECT_S, LEAST_HELD_S)
         return seen
 
     def _waits(self, device: Device, run: Run) -> bool:

@@ -113,7 +113,7 @@ class Worker:
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})
             return
-        found = {"rows_apart": rows_are_apart(network, message["shapes"])} if message.get("batches") else {}
+        found = {"rows_apart": rows_are_apart(network)} if message.get("batches") else {}
         network.obey(self.ending.options)
         self._networks[name] = network
         set_aside()

@@ -36,9 +36,13 @@ class DenseHandler(RequestHandler):
         self._failed = False  # what came is no request: the connection ends with that answer
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Nobody wants the rest."""
+        """Nobody wants the rest. The frames of an error hold all that came, in a circle with this object."""
         self._dense = Waiting()
+        for message, _ in self._messages:
+            if not isinstance(message, RawRequestMessage) and message.exc is not None:
+                message.exc.__traceback__ = message.exc.__context__ = message.exc.__cause__ = None
         super().connection_lost(exc)
+        self._messages.clear()
 
     def _much(self) -> bool:
         """Whether so much waits that no more shall come."""

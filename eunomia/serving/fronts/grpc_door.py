@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 import grpc
 
+from eunomia.serving.fronts.grpc_wire import Wire
 from eunomia.serving.protocol.errors import (
     BadRequest,
     Expired,
@@ -65,6 +66,7 @@ class Door:
         begin: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits, self._unpack, self._turn, self._begin = limits, unpack, turn, begin
+        self.wire = Wire()
         self.messages = Slots(limits.places, "messages")
         self.streams = Slots(limits.places, "streams")
 
@@ -106,10 +108,13 @@ class Door:
 
     async def _whole(self, context: Call, tenant: str, most: int) -> bytes | None:
         """The next message, inflated if it was packed; None at the end. Raises TooLarge above ``most``, BadRequest."""
-        message = await context.read()
+        peer = context.peer()
+        with self.wire.message(peer, most):
+            message = await context.read()
         self._begin()
         if not isinstance(message, bytes):
             return None
+        self.wire.took(peer, len(message))
         if is_packed(message):
             return await self._unpack(message, most, tenant)
         if len(message) > most:
@@ -138,7 +143,8 @@ class Door:
         async def answer(messages: object, context: Call) -> Response:
             self._begin()
             try:
-                return await behave(messages, context)
+                with self.wire.call(context.peer()):
+                    return await behave(messages, context)
             except ServingError as error:
                 forget_frames(error)
                 await abort(context, error)

@@ -15,7 +15,7 @@ from eunomia.serving.protocol.errors import BadRequest, HeadTooLarge, ServingErr
 MOST, MOST_FIELDS = 16 * 1024, 128  # bytes and fields of a head
 END = b"\r\n\r\n"
 LINE = re.compile(r"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (/[!-~]*) HTTP/1\.1")
-FIELD = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*((?:[!-~](?:[ -~\t]*[!-~])?)?)[ \t]*")
+FIELD = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*+((?:[!-~](?:[ -~\t]*[!-~])?)?)[ \t]*")
 INFER = re.compile(
     r"/v2/models/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:/versions/([A-Za-z0-9_~-][A-Za-z0-9._~-]*))?/infer"
 )

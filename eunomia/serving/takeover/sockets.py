@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -49,24 +49,32 @@ def why_taken(host: str, port: int) -> str:
     return ""
 
 
-def cut(port: int, peers: set[str]) -> None:
-    """End this process's connections at a port with those, by gRPC's names of them: ``ipv4:127.0.0.1:4711``."""
-    for one, listens in _at(port):
+def cut(port: int, peers: set[str], numbers: Sequence[int] | None = None) -> None:
+    """End this process's connections at a port with those, by gRPC's names of them: ``ipv4:127.0.0.1:4711``.
+
+    ``numbers``: the descriptors that may be theirs, where these are known.
+    """
+    for one, listens in _at(port, numbers):
         with suppress(OSError):
-            if not listens and _name(one) in peers:
+            if not listens and name_of(one) in peers:
                 one.shutdown(socket.SHUT_RDWR)
 
 
-def _name(one: socket.socket) -> str:
-    """Of the peer; an IPv4 address is one in IPv6, too."""
+def name_of(one: socket.socket) -> str:
+    """Of the peer, as gRPC writes it; an IPv4 address is one in IPv6, too."""
     host, number = one.getpeername()[:2]
     host = host.removeprefix("::ffff:")
     return f"ipv6:%5B{quote(host, safe=':')}%5D:{number}" if ":" in host else f"ipv4:{host}:{number}"
 
 
-def _at(port: int) -> Iterator[tuple[socket.socket, bool]]:
+def listening_at(port: int) -> Iterator[socket.socket]:
+    """Sockets of this process that listen there."""
+    return (one for one, listens in _at(port) if listens)
+
+
+def _at(port: int, numbers: Sequence[int] | None = None) -> Iterator[tuple[socket.socket, bool]]:
     """Each socket of this process at this port, and whether it listens."""
-    for name in os.listdir("/proc/self/fd"):
+    for name in os.listdir("/proc/self/fd") if numbers is None else numbers:
         with suppress(OSError):
             if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
                 continue

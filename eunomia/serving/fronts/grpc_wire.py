@@ -1,0 +1,166 @@
+"""What connections over gRPC bring beside the messages of their calls, which the library takes in without a bound.
+
+A frame of HTTP/2 may belong to no message: a window, a ping, a byte for a stream that has ended. It costs the library
+10 µs in the event loop's thread, and some cost memory; nothing bounds them. But the kernel counts what each connection
+has brought, and ``Door`` knows what its calls account for. Who has brought more is cut. So is one whose
+message comes in crumbs, by a look at what waits in its socket. Where that was much or happens again, its address gets
+no new connections for a while, from the kernel (``barring.py``): others behind that address wait as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from eunomia.serving.fronts.barring import Bars, Connected, connection_at, end
+
+log = logging.getLogger("eunomia.serving")
+BUSY_S, CALM_S = 0.05, 0.2  # between two looks
+BUSY_SHARE = 0.1  # of a core that this process used meanwhile
+AT_ONCE, BEYOND = 256, 32  # descriptors in one look; so many behind the last that was open
+BASE, PER_S = 128 * 1024, 4096  # bytes of a connection for settings, pings and the like
+CALL = 16 * 1024  # of a call, or a message of a stream: its headers, and windows for its answer
+WINDOW = 64 * 1024  # the library lets a client send so much that nobody has asked for
+FRAMING = 1.125  # of a message
+MUCH = 1024**2  # beyond what is allowed
+GONE_S = 10.0  # after the last that was seen of a connection; a round through all descriptors takes less
+LOOKED_AT, LARGEST_CRUMB, LEAST_CRUMBS, MOST_STEPS = 2048, 320, 6, 4000
+STREAM_KINDS, HEADERS, MOST_STREAMS = (0, 1, 2, 3, 9), 1, 10**6
+
+
+@dataclass(slots=True)
+class Account:
+    """Of one connection. ``due``: bytes of what has come of its calls; ``awaited``: of messages that are read now."""
+
+    since_s: float
+    last_s: float
+    due: float = 0.0
+    calls: int = 0
+    awaited: int = 0
+
+
+class Wire:
+    """``ended``: connections that were cut."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self._port = 0
+        self._accounts: dict[str, Account] = {}
+        self._next, self._top = 3, BEYOND
+        self._cpu_s = self._last_s = 0.0
+        self._strikes = Counter[str]()
+        self._bars = Bars()
+
+    def watch(self, port: int) -> None:
+        """From now on, for as long as the event loop runs; only Linux counts so."""
+        self._port = port
+        if sys.platform == "linux":
+            asyncio.get_running_loop().call_later(CALM_S, self._look)
+
+    @contextmanager
+    def call(self, peer: str) -> Iterator[None]:
+        """From its first byte to its end."""
+        mine = self._account(peer)
+        mine.calls += 1
+        mine.due += CALL
+        try:
+            yield
+        finally:
+            mine.calls -= 1
+
+    @contextmanager
+    def message(self, peer: str, most: int) -> Iterator[None]:
+        """While it is awaited, so many bytes of it may be here."""
+        mine = self._account(peer)
+        mine.awaited += most
+        try:
+            yield
+        finally:
+            mine.awaited -= most
+
+    def took(self, peer: str, size: int) -> None:
+        """A message has come."""
+        self._account(peer).due += FRAMING * size + CALL
+
+    def _account(self, peer: str) -> Account:
+        now_s, mine = time.monotonic(), self._accounts.get(peer)
+        if mine is None:
+            mine = self._accounts[peer] = Account(now_s, now_s)
+        mine.last_s = now_s
+        return mine
+
+    def beyond(self, peer: str, received: int, now_s: float) -> tuple[float, float]:
+        """Bytes that no message accounts for: beyond those that may be on their way, and beyond what has come whole."""
+        mine = self._account(peer)
+        came = received - mine.due - BASE - PER_S * (now_s - mine.since_s)
+        return came - FRAMING * mine.awaited - WINDOW * mine.calls, came
+
+    def _look(self) -> None:
+        """At some descriptors; at all in turn."""
+        cpu_s, now_s = time.process_time(), time.monotonic()
+        busy = cpu_s - self._cpu_s > BUSY_SHARE * (now_s - self._last_s)
+        self._cpu_s, self._last_s = cpu_s, now_s
+        for number in range(self._next, self._next + AT_ONCE):
+            if through := number >= self._top:
+                break
+            if (one := connection_at(number, self._port)) is not False:
+                self._top = max(self._top, number + BEYOND)
+            if isinstance(one, Connected):
+                self._judge(one, now_s)
+        self._next += AT_ONCE
+        if through:
+            self._next = 3
+            left = now_s - GONE_S
+            self._accounts = {p: a for p, a in self._accounts.items() if a.calls or a.last_s > left}
+        self._bars.lift(self._port, now_s)
+        wait_s = BUSY_S if busy or not through else CALM_S
+        asyncio.get_running_loop().call_later(wait_s, self._look)
+
+    def _judge(self, one: Connected, now_s: float) -> None:
+        beyond, came = self.beyond(one.peer, one.received, now_s)
+        if beyond > 0.0 or (came > 0.0 and in_crumbs(one.waiting(LOOKED_AT))):
+            self._cut(one, came, now_s)
+
+    def _cut(self, one: Connected, came: float, now_s: float) -> None:
+        self.ended += 1
+        end(one)
+        self._strikes[one.host] += 1
+        if came < MUCH and self._strikes[one.host] == 1:
+            log.warning(
+                "a connection over gRPC from %s was ended: %d KB belong to no call", one.host, came / 1e3
+            )
+            return
+        if (for_s := self._bars.put(self._port, one.host, now_s)) > 0.0:
+            log.warning(
+                "connections over gRPC from %s were ended: %d KB belong to no call; it gets no new ones for %.0f s",
+                one.host, came / 1e3, for_s,
+            )  # fmt: skip
+
+
+def in_crumbs(data: bytes) -> bool:
+    """Whether bytes out of the middle of HTTP/2 are a row of small frames that begin next to no call."""
+    steps = 0
+    for begin in range(min(len(data), LARGEST_CRUMB)):
+        at, frames, heads = begin, 0, 0
+        while at + 9 <= len(data) and (size := _crumb(data, at)) >= 0:
+            frames, heads, steps = frames + 1, heads + (data[at + 3] == HEADERS), steps + 1
+            at += 9 + size
+        if at + 9 > len(data) and frames >= LEAST_CRUMBS and 8 * heads <= frames:
+            return True
+        if steps > MOST_STEPS:
+            break
+    return False
+
+
+def _crumb(data: bytes, at: int) -> int:
+    """Bytes behind the head of a small frame that begins here; -1 = none does."""
+    size, kind = int.from_bytes(data[at : at + 3], "big"), data[at + 3]
+    stream = int.from_bytes(data[at + 5 : at + 9], "big")
+    fits = size <= LARGEST_CRUMB and stream <= MOST_STREAMS and (stream > 0 or kind not in STREAM_KINDS)
+    return size if fits else -1

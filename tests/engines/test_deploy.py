@@ -391,6 +391,9 @@ def test_gpus_packages_memory_and_places_are_those_of_the_devices(tmp_path: Path
     image = files["image/Containerfile"]
     extras = "serve,postgres,learn,tracing" if backend == "torch" else "serve,postgres,tracing"
     assert f'"/src[{extras}]"' in image
+    assert " locales \\\n    && localedef -i en_US -f UTF-8 en_US.UTF-8 \\\n" in image, (
+        "some operators on texts need it"
+    )
     for part in ("onnxruntime-gpu[cuda,cudnn]", "uninstall -y onnxruntime", "ldconfig"):
         assert (part in image) == (backend == "cuda")
     inside = tomllib.loads(files["image/server.toml"])

@@ -171,3 +171,26 @@ def test_weights_that_the_runtime_folds_are_no_inputs(tmp_path: Path) -> None:
     if not found.exists():
         pytest.skip("this onnx has no test data")
     assert [port.name for port in optimise(found, tmp_path).model.graph.input] == ["data_0"]
+
+
+def test_an_output_that_stands_there_twice_is_answered_once(tmp_path: Path) -> None:
+    """As it was, its trial failed with words of Python's zip."""
+    model = branchy()
+    model.graph.output.insert(0, model.graph.output[1])
+    path = tmp_path / "network.onnx"
+    path.write_bytes(model.SerializeToString())
+    network = load_network(str(path), str(tmp_path / "cache"), {}, 1e-3)
+    assert [port["name"] for port in network.ports["outputs"]] == ["a", "y"]
+    x = np.random.default_rng(0).random((3, 4), np.float32)
+    live = network.run_block(0, live_of({"x": x}))
+    np.testing.assert_allclose(live["a"].numpy(), np.sin(x), rtol=1e-6)
+    assert live["y"].numpy().shape == (3, 3)
+
+
+def test_a_network_without_outputs_is_refused(tmp_path: Path) -> None:
+    model = branchy()
+    del model.graph.output[:]
+    path = tmp_path / "network.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="it has no outputs: its graph must name what it answers with"):
+        load_network(str(path), str(tmp_path / "cache"), {}, 1e-3)

@@ -20,7 +20,7 @@ from eunomia.serving.devices.memory import out_of_memory_kills
 from eunomia.serving.devices.process import DeviceProcess
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry, Repository
-from eunomia.serving.protocol.errors import ModelFailed, Unavailable
+from eunomia.serving.protocol.errors import InputFailed, TooLong, Unavailable
 from tests import children
 from tests.patience import PATIENCE_S, pauses, until, until_async
 from tests.serving.test_two_devices import Bench
@@ -33,8 +33,19 @@ class Deaths(Bench):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self.clock: Any = self.pool.dispatcher.clock
         self.pool.recovery._spawn = lambda work: work.close()  # type: ignore[assignment, return-value]
         self.pool.dispatcher.lanes[1].alive = False
+
+    def ends(self) -> None:
+        """What runs there is to end, and goes on for 2 s."""
+        dispatcher, queue = self.pool.dispatcher, self.pool.execution.queues[0]
+        dispatcher.lanes[0].alive = True
+        self.pool.costs.measured(self.network, 0, [1.0, 1.0, 1.0])
+        dispatcher.decide()
+        queue[0].ended = True
+        self.clock.time_s += 2.0
+        self.pool._on_death(0)
 
     def dies(self, *, blameless: bool = False) -> list[Job]:
         """What ran there, when it does."""
@@ -73,9 +84,12 @@ def test_all_in_a_batch_are_suspects_and_each_runs_again_alone(tmp_path: Path) -
         assert bench.dies() == jobs
         assert not any(job.payload.over or job.felled for job in jobs)
         (poison,) = bench.dies()
-        assert poison.felled and poison.payload.over
-        with pytest.raises(ModelFailed, match="took its device down with it"):
+        assert poison.felled and poison.crashed and poison.payload.over
+        with pytest.raises(
+            InputFailed, match="took its device down with this input, twice: do not send it again"
+        ):
             poison.payload.answer.result()
+        assert bench.pool.dispatcher.indicators[bench.pair].count == 0, "no promise was broken"
         rest = [job for job in jobs if job is not poison]
         assert not any(job.payload.over or job.felled for job in rest)
         assert len(bench.dies()) == 1, "no batch of suspects"
@@ -96,15 +110,27 @@ def test_a_kill_from_outside_marks_nobody(tmp_path: Path) -> None:
     in_loop(work)
 
 
-def test_who_went_on_when_it_was_to_end_is_not_tried_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_who_went_on_when_it_was_to_end_was_too_long_and_is_not_tried_again(
+    count: int, tmp_path: Path
+) -> None:
+    """Not that it took its device down: the server did. Of a batch, each runs again alone first."""
+
     def work() -> None:
         bench = Deaths(tmp_path)
-        (job,) = enter(bench, 1, 1)
-        bench.pool.dispatcher.lanes[0].alive = True
-        bench.pool.dispatcher.decide()
-        bench.pool.execution.queues[0][0].ended = True
-        bench.pool._on_death(0)
-        assert job.felled and job.payload.over
+        jobs, outcomes = enter(bench, count, count), list[str]()
+        bench.pool.answers.on_retired = lambda job, outcome: outcomes.append(outcome)
+        for n in range(2 * count - 1):
+            assert len(outcomes) == max(0, n - 1)
+            bench.ends()
+        assert outcomes == ["too_long"] * count
+        for job in jobs:
+            assert job.felled and not job.crashed
+            with pytest.raises(
+                TooLong, match="network 'net' was ended after 2000 ms: this input holds its device"
+            ):
+                job.payload.answer.result()
+        assert bench.pool.dispatcher.indicators[bench.pair].count == 0
 
     in_loop(work)
 

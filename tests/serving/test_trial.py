@@ -54,6 +54,25 @@ def test_sizes_that_do_not_fit_are_named_with_the_remedy(
     assert "onnxruntime" not in capfd.readouterr().err, "a request could fill the log"
 
 
+def test_what_the_runtime_says_is_told_without_places_in_its_source() -> None:
+    """Of a node in a branch, the innermost: that is where the sizes do not meet."""
+    within = (
+        "[ONNXRuntimeError] : 1 : FAIL : Non-zero status while running {} node. Name:'{}' Status Message: "
+    )
+    sizes = "Axis 2 has mismatched dimensions of 1 and 2"
+    branch, node = within.format("If", "/If"), within.format("Concat", "/Concat")
+    with pytest.raises(ModelError, match=rf": node '/Concat' \(Concat\): {sizes}$"), on_trial({}, PORTS):
+        raise RuntimeError(f"{branch}{node}concatbase.h:133 PrepareForComputeImpl {sizes}")
+    with (
+        pytest.raises(ModelError, match=r": node '' \(Reshape\): It cannot be reshaped$"),
+        on_trial({}, PORTS),
+    ):
+        place = "/src/reshape_helper.h:84 ort::Helper::Helper(bool) a != 0 && (b % a) == 0 was false. "
+        raise RuntimeError(f"{within.format('Reshape', '')}{place}It cannot be reshaped")
+    with pytest.raises(ModelError, match="RuntimeError$"), on_trial({}, PORTS):
+        raise RuntimeError
+
+
 @pytest.mark.parametrize(
     ("shapes", "said"),
     [

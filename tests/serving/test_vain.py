@@ -116,8 +116,13 @@ def test_what_took_its_device_down_pauses_and_is_paid_for() -> None:
     assert not desk.holding.in_vain("silver", crashed)
     crashed.retries = 1
     assert not desk.holding.in_vain("silver", crashed), "its tensors were lost with a device that ran another"
-    crashed.felled = True
+    crashed.felled = crashed.crashed = True
     assert desk.holding.in_vain("silver", crashed), "short, but the device had to start anew"
+    with pytest.raises(
+        Refused, match=r"took its device down; tenant 'silver' may send such inputs again in 10 s$"
+    ) as refused:
+        desk.holding.check(OTHER, Job(desk.pairs["silver"], desk.network, 0.0))
+    assert refused.value.retry_after_s == FIRST_S
     assert not Desk(BRONZE).holding.in_vain("bronze", crashed), "nobody else was promised anything"
 
 

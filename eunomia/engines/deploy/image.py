@@ -42,7 +42,8 @@ RUN /opt/eunomia/bin/pip install --no-cache-dir "/src[{",".join(plan.extras)}]"{
 
 FROM debian:bookworm-slim
 RUN apt-get update \\
-    && apt-get install -y --no-install-recommends python3 ca-certificates \\
+    && apt-get install -y --no-install-recommends python3 ca-certificates locales \\
+    && localedef -i en_US -f UTF-8 en_US.UTF-8 \\
     && rm -rf /var/lib/apt/lists/* \\
     && useradd --uid 10001 --no-create-home --home-dir {HOME} eunomia \\
     && install -d -o eunomia -g eunomia {HOME} {CACHE} {MODELS}

@@ -100,7 +100,7 @@ def content_key(path: Path) -> str:
                     digest.update(piece)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    digest.update(f"{ort.__version__}|{processor()}|3".encode())
+    digest.update(f"{ort.__version__}|{processor()}|4".encode())
     return digest.hexdigest()[:40]
 
 
@@ -129,7 +129,7 @@ def _optimise_to(source: Path, target: Path, basic: bool) -> None:
                 options.add_session_config_entry(f"{OUTSIDE}_file_name", outside.name)
                 options.add_session_config_entry(f"{OUTSIDE}_min_size_in_bytes", "1024")
             made = ort.InferenceSession(session_source(source), options, providers=["CPUExecutionProvider"])
-            _keep_inputs(Path(stage) / target.name, {port.name for port in made.get_inputs()})
+            _tidy(Path(stage) / target.name, {port.name for port in made.get_inputs()})
             for file in (outside, target):  # whoever finds the network finds its weights
                 if (Path(stage) / file.name).exists():
                     os.replace(Path(stage) / file.name, file)
@@ -139,14 +139,22 @@ def _optimise_to(source: Path, target: Path, basic: bool) -> None:
         raise ModelError(f"{source}: {refusal(source, error)}") from None
 
 
-def _keep_inputs(path: Path, wanted: set[str]) -> None:
-    """Up to format 3, weights are inputs too; where the runtime folds them, it leaves inputs without a value behind."""
+def _tidy(path: Path, wanted: set[str]) -> None:
+    """Each output stands there once, and no input that nobody gives.
+
+    Up to format 3, weights are inputs too; where the runtime folds them, it leaves inputs without a value behind.
+    """
     import onnx
 
     model = onnx.load(str(path), load_external_data=False)
     surplus = [port for port in model.graph.input if port.name not in wanted]
     for port in surplus:
         model.graph.input.remove(port)
+    names = [port.name for port in model.graph.output]
+    again = [n for n, name in enumerate(names) if name in names[:n]]
+    for n in reversed(again):
+        del model.graph.output[n]
     if surplus:
         model.ir_version = max(model.ir_version, 4)  # from here on, a weight need not be an input
+    if surplus or again:
         onnx.save(model, str(path))

@@ -20,9 +20,11 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     inputs = [v for v in model.graph.input if v.name not in weights]
     ports: Ports = {
         "inputs": [_port(v) for v in inputs],
-        "outputs": [_port(v) for v in model.graph.output],
+        "outputs": [_port(v) for v in {v.name: v for v in model.graph.output}.values()],
         "unranked": [v.name for v in inputs if not v.type.tensor_type.HasField("shape")],
     }
+    if not ports["outputs"]:
+        raise ModelError("it has no outputs: its graph must name what it answers with")
     for what, several in (("inputs", ports["inputs"]), ("outputs", ports["outputs"])):
         if len(several) > MAX_TENSORS:
             raise ModelError(f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}")

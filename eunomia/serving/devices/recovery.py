@@ -2,7 +2,8 @@
 
 A device may die of what ran there, or of a kill from outside. Signals of an operator blame nobody. Of a crash, or a
 kill where the machine ran out of memory, all that ran there are suspects: each runs once more, in no batch. Who is the
-cause takes a device down again, alone, and is not tried a third time.
+cause takes a device down again, alone, and is not tried a third time. A run that went on when it was to end has
+the answer of one that did end: its process was killed for the others' sake.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.execution import Execution
+from eunomia.serving.devices.execution import TOO_LONG, Execution
 from eunomia.serving.devices.ladder import Ladder
 from eunomia.serving.devices.loading import Loading
 from eunomia.serving.devices.run import Run
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import ModelFailed, Unavailable
+from eunomia.serving.protocol.errors import InputFailed, TooLong, Unavailable
 
 log = logging.getLogger("eunomia.serving")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before a device is started again that did not come to serve
@@ -75,6 +76,7 @@ class Recovery:
         ran = queue[0] if queue else None
         queue.clear()
         blame = not self._devices[device].blameless
+        held_s = dispatcher.clock.now_s() - dispatcher.lanes[device].start_s
         dispatcher.lost(device, sent=ran is None or ran.sent, blame=blame)
         stranded = [j for j in dispatcher.waiting.jobs() if j.device == device and j.block > 0]
         for job in stranded:
@@ -88,7 +90,7 @@ class Recovery:
         for run, suspect in lost:
             if fetching.pop(run.job.number, None):
                 execution.answers.release(run.slot)
-            self._run_again(run, suspect=suspect)
+            self._run_again(run, held_s, suspect=suspect)
         self._restarts[device] = self._spawn(self._restart(device))
         self._refuse()
         dispatcher.decide()
@@ -116,11 +118,14 @@ class Recovery:
                 moving.append(self._execution.gave_up(n))
         return moving
 
-    def _run_again(self, run: Run, *, suspect: bool) -> None:
-        members, run.job.together = [run.job, *run.job.together], []
+    def _run_again(self, run: Run, held_s: float, *, suspect: bool) -> None:
+        job = run.job
+        members, job.together = [job, *job.together], []
+        if suspect and run.ended and len(members) == 1:  # of a batch, nobody knows whose input is too long
+            job.felled = True
+            self._execution.answers.fail(job, TooLong(TOO_LONG.format(job.network.name, 1e3 * held_s)))
+            return
         for member in members:
-            if suspect and run.ended and len(members) == 1:  # it went on although it was to end
-                member.retries = MAX_RETRIES
             self.run_again(member, suspect=suspect)
 
     def run_again(self, job: Job, *, suspect: bool) -> None:
@@ -134,8 +139,9 @@ class Recovery:
             why = f"{job.lost} devices went away while it ran"
             answers.fail(job, Unavailable(why, retry_after_s=1.0))
         elif job.retries > MAX_RETRIES:
-            job.felled = True
-            answers.fail(job, ModelFailed(f"network '{job.network.name}' took its device down with it"))
+            job.felled = job.crashed = True
+            why = f"network '{job.network.name}' took its device down with this input, twice: do not send it again"
+            answers.fail(job, InputFailed(why))
         else:
             self._execution.dispatcher.wait_again(job)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.refusal import failure_of
 from eunomia.serving.devices.memory import out_of_memory
 from eunomia.serving.devices.messages import DATATYPES, Port, Ports
 from eunomia.serving.devices.piece import Feed
@@ -20,7 +21,6 @@ from eunomia.serving.devices.strings import BYTES
 BARE = re.compile("[A-Za-z0-9_-]+")  # a key of TOML without quotes
 T = TypeVar("T")
 FREE = 100  # the size that a message gives as an example for a free axis
-NATIVE = re.compile(r"running (\w+) node\. Name:'([^']*)' Status Message: (?:\S+:\d+ .*\) )?(.*)")
 
 
 def trial_of(port: Port, shape: Sequence[int] | None, *, ones: bool = False) -> Tensor:
@@ -105,6 +105,5 @@ def _key(name: str) -> str:
 
 def _cause(error: Exception) -> str:
     """The runtime's own words, without the place in its source."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    found = NATIVE.search(line)
-    return f"node '{found[2]}' ({found[1]}): {found[3].rstrip('. ')}" if found else line[:300]
+    kind, name, words = failure_of(str(error).strip() or type(error).__name__)
+    return f"node '{name}' ({kind}): {words}" if kind else words

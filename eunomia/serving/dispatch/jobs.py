@@ -59,6 +59,7 @@ class Job:
     cancelled: bool = False
     retries: int = 0
     felled: bool = False  # it took its device down, or had to be ended there
+    crashed: bool = False  # it took its device down by itself
     lost: int = 0  # devices that went away while it ran there, for reasons of their own
     preemptions: int = 0
     whole: bool = False  # its run has no boundaries

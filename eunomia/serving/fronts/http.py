@@ -15,7 +15,7 @@ from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import Port, Ports
 from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.fronts import fronts
-from eunomia.serving.fronts.body import body_of, control_of
+from eunomia.serving.fronts.body import body_of, control_of, without_parameters
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, unnamed
@@ -238,6 +238,7 @@ class HttpFront:
 
     async def _load(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
+        await without_parameters(http)
         await self.service.repository.load(http.match_info["model"])
         return web.Response()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from eunomia.serving.devices.answers import Inputs
 from eunomia.serving.devices.messages import DATATYPES, Ports
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import InferRequest
 
+FILES = ("file:...",)  # what a load has that is too large to be read
 BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
 
 
@@ -70,4 +71,13 @@ def whole_number(parameters: Mapping[str, object], name: str) -> int:
     value = parameters.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < BOUND:
         raise BadRequest(f"parameter '{name}' is {value!r:.50}; a whole number from 0 to 2^63 is expected")
+def check_load(parameters: Iterable[str]) -> None:
+    """That it has none, as Triton's ``config`` and ``file:...``: they would have no effect. Raises BadRequest."""
+    if names := ", ".join(parameters):
+        raise BadRequest(
+            f"a load takes no parameters, and this one has {names:.100}: load without config and files; a network is "
+            "the file that the server has, and what its [[network]] says"
+        )
+
+
     return value

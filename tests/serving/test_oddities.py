@@ -36,6 +36,7 @@ NETWORKS = {
     "{ y = Relu(x) \n c = Constant<value = float[2] {1.0, 2.0}>() }",
     "scalars": "g (float x, float y) => (float z) { z = Add (x, y) }",
     "past": "g (float[b, n] x, float[b, m] past) => (float[b, k] y) { y = Concat<axis = 1>(past, x) }",
+    "logarithms": "g (float[n] x) => (float[n] y) { y = Log (x) }",
 }
 
 WIDE = 161  # inputs: a decoder of 80 layers
@@ -121,7 +122,34 @@ def test_an_empty_input_kills_no_worker_of_a_network_that_is_not_said_to_take_it
 
 def test_no_row_is_no_request(server: Server) -> None:
     status, content = infer(server, "past", tensor("x", 0, 3), tensor("past", 0, 2))
-    assert status == 400 and "it has no row" in content["error"]
+    assert status == 400 and "it has no row (its first axis is 0); send one at least" in content["error"]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_what_is_no_finite_number_is_answered_as_it_is(server: Server, protocol: str, binary: bool) -> None:
+    """JSON said null, which the client read as NaN, and which no request may hold."""
+    module: Any = pytest.importorskip(f"tritonclient.{protocol}")
+    port = server.http_port if protocol == "http" else server.grpc_port
+    given = np.array([np.inf, 0.0, -1.0, 1.0], np.float32)
+    one = module.InferInput("x", [4], "FP32")
+    one.set_data_from_numpy(given, **({"binary_data": binary} if protocol == "http" else {}))
+    wanted = module.InferRequestedOutput("y", **({"binary_data": binary} if protocol == "http" else {}))
+    with module.InferenceServerClient(f"127.0.0.1:{port}") as client:
+        result = client.infer(
+            "logarithms", [one], outputs=[wanted], headers={"authorization": f"Bearer {GOLD}"}
+        )
+    np.testing.assert_array_equal(result.as_numpy("y"), np.array([np.inf, -np.inf, np.nan, 0.0], np.float32))
+
+
+def test_an_answer_in_json_may_be_the_next_request(server: Server) -> None:
+    first = infer(
+        server, "logarithms", {"name": "x", "datatype": "FP32", "shape": [3], "data": [0.0, -1.0, 1.0]}
+    )
+    assert repr(first[1]["outputs"][0]["data"]) == "[-inf, nan, 0.0]"
+    again = {"name": "x", "datatype": "FP32", "shape": [3], "data": first[1]["outputs"][0]["data"]}
+    status, content = infer(server, "logarithms", again)
+    assert status == 200 and repr(content["outputs"][0]["data"]) == "[nan, nan, -inf]"
 
 
 def test_a_tensor_that_is_given_twice_is_refused(server: Server) -> None:

@@ -255,15 +255,13 @@ def write_response(
     return Written(content, numbers, raw)
 
 
-def plain_numbers(array: Value) -> Sequence[float | str | None]:
-    """Numbers or texts for JSON, which has neither NaN nor infinity: those become null."""
+def plain_numbers(array: Value) -> Sequence[float | str]:
+    """Numbers or texts for JSON; NaN and infinity as they are, as requests may have them: ``null`` would be neither."""
     if isinstance(array, Strings):
         return array.texts()
     flat = array.ravel()
     if flat.dtype == DATATYPES["BF16"]:
         flat = flat.astype(np.float32)
-    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
-        return [value if math.isfinite(value) else None for value in flat.tolist()]
     return flat.tolist()
 
 

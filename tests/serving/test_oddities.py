@@ -22,6 +22,7 @@ from eunomia.serving.devices.messages import MAX_TENSORS
 from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.fronts.lane import Mode
 from eunomia.serving.models.repository import Entry
+from eunomia.serving.protocol.infer import check_tensor
 from eunomia.serving.protocol.numbers import holds_truth
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S
@@ -186,6 +187,32 @@ def test_a_network_of_more_ports_than_a_request_has_is_refused_when_it_loads(wha
 
 
 def test_a_decoder_of_many_layers_is_called(server: Server) -> None:
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize(
+    ("name", "rank", "says"),
+    [
+        ("n" * 200, 16, ""),
+        (
+            "n" * 201,
+            1,
+            f"tensor '{'n' * 40}...' has 201 letters; those of requests have at most 200: rename it",
+        ),
+        ("x", 17, "tensor 'x' has 17 axes; those of requests have at most 16"),
+    ],
+)
+def test_a_port_that_no_request_can_name_is_refused_when_it_loads(
+    side: str, name: str, rank: int, says: str
+) -> None:
+    """As it was, it was READY, and each request was refused."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1] * rank)]
+    model = helper.make_model(helper.make_graph([], "g", *((ports, []) if side == "inputs" else ([], ports))))
+    if says:
+        with pytest.raises(ModelError, match=re.escape(says)):
+            ports_of(model)
+    else:
+        assert check_tensor(name, "FP32", [1] * rank) and ports_of(model)[side]  # type: ignore[literal-required]
+
+
     """A past of keys and values for each layer: 64 inputs were too few for 32 layers."""
     status, content = infer(server, "wide", *(tensor(f"x{n}", 1) for n in range(WIDE)))
     assert (status, content["outputs"][0]["data"]) == (200, [WIDE * 0.5])

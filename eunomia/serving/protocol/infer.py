@@ -12,9 +12,10 @@ import numpy as np
 
 from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
+from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.numbers import MAX_RANK, array_of
+from eunomia.serving.protocol.numbers import array_of
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.strings import (
@@ -27,7 +28,6 @@ SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most 
 MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
 KNOWN_BYTES = 1024  # of JSON that is remembered
 MAX_ELEMENTS = 2**31
-MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +325,8 @@ def wanted_output(name: str, binary: bool, parameters: Mapping[str, object]) -> 
 
 
 def _text(value: object, what: str) -> str:
-    if not isinstance(value, str) or len(value) > MAX_NAME:
-        raise BadRequest(f"{what} must be a string of at most {MAX_NAME} letters")
+    if not isinstance(value, str):
+        raise BadRequest(f"{what} is {value!r:.50}; a text is expected")
+    if len(value) > MAX_NAME:
+        raise BadRequest(f"{what} has {len(value)} letters; at most {MAX_NAME} are taken")
     return value

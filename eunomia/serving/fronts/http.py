@@ -258,7 +258,10 @@ class HttpFront:
         content = await control_of(http)
         key, offset, size = content.get("key"), content.get("offset", 0), content.get("byte_size")
         if not isinstance(key, str) or type(offset) is not int or type(size) is not int:
-            raise BadRequest("key must be a string, offset and byte_size whole numbers")
+            raise BadRequest(
+                f"key is {key!r:.50}, offset {offset!r:.50}, byte_size {size!r:.50}; a text and two whole numbers are "
+                "expected"
+            )
         self.service.regions.register(tenant, http.match_info["region"], key, offset, size)
         return web.Response()
 

@@ -186,10 +186,15 @@ def check_tensor(name: object, datatype: object, shape: object) -> tuple[str, st
     name = _text(name, "a tensor's name")
     if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise BadRequest(f"tensor '{name}': datatype {datatype!r:.50} is not one of {', '.join(DATATYPES)}")
-    if not isinstance(shape, Sequence) or isinstance(shape, str) or len(shape) > MAX_RANK:
-        raise BadRequest(f"tensor '{name}': the shape must be a list of at most {MAX_RANK} sizes")
-    if not all(isinstance(d, int) and not isinstance(d, bool) and 0 <= d <= MAX_ELEMENTS for d in shape):
-        raise BadRequest(f"tensor '{name}': the shape must hold whole numbers from 0 to {MAX_ELEMENTS}")
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise BadRequest(f"tensor '{name}': the shape is {shape!r:.50}; a list of sizes is expected")
+    if len(shape) > MAX_RANK:
+        raise BadRequest(f"tensor '{name}': the shape has {len(shape)} sizes; at most {MAX_RANK} are taken")
+    for size in shape:
+        if type(size) is not int or not 0 <= size <= MAX_ELEMENTS:
+            raise BadRequest(
+                f"tensor '{name}': the shape holds {size!r:.50}; whole numbers from 0 to {MAX_ELEMENTS} are sizes"
+            )
     if math.prod(shape) > MAX_ELEMENTS:
         raise BadRequest(f"tensor '{name}': {math.prod(shape)} elements; at most {MAX_ELEMENTS} are taken")
     return name, datatype, tuple(shape)

@@ -201,7 +201,9 @@ class ServerConfig(Section):
     idle_s: Positive = 75.0  # between two requests
     body_s: Positive = 30.0  # for a body
     age_s: Positive = 60.0  # of a connection over gRPC, in whose place its client then gets a new one
-    shared_memory: bool = False  # for callers on this machine; keys start with the tenant: /gold:pictures
+    shared_memory: bool = (
+        False  # for callers on this machine; keys start with the tenant: /gold:NAME, /gold@NAME
+    )
     models_dir: FilePath | None = None
     versions: Annotated[int, Field(ge=1, le=100)] = (
         1  # of models_dir/NAME/N: so many of the newest are served

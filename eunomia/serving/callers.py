@@ -26,12 +26,14 @@ class Callers:
             raise Unauthenticated("an API key is needed: Authorization: Bearer <key>")
         told = (parameters or {}).get("tenant")
         claimed = told if isinstance(told, str) else None
-        for name in (caller.fairness_id, caller.tenant_id, claimed, DEFAULT_TENANT):
-            grant = self.directory.by_name(name) if name else None
+        names = [name for name in (caller.fairness_id, caller.tenant_id, claimed) if name]
+        for name in (*names, DEFAULT_TENANT):
+            grant = self.directory.by_name(name)
             if grant is not None:
                 return grant
+        named = f"no tenant is called {names[0]!r:.100}" if names else "the caller names no tenant"
         raise Unauthenticated(
-            "no such tenant, and the server has no default tenant: "
+            f"{named}, and the server has no tenant '{DEFAULT_TENANT}': "
             "name one of its tenants (header x-tenant-id, --tenant of eunomia load)"
         )
 

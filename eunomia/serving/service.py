@@ -31,7 +31,7 @@ from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.statistics import ModelStatistics
 from eunomia.serving.observe.tracing import Tracing
-from eunomia.serving.protocol.checks import check_inputs, check_outputs
+from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
 from eunomia.serving.protocol.errors import (
     IN_VAIN,
     BadRequest,
@@ -243,7 +243,7 @@ class Service(Callers):
             for t in request.inputs
         }
         if len(inputs) < len(request.inputs):
-            raise BadRequest("an input is named twice: give each tensor once")
+            raise named_twice(request)
         batch = check_inputs(request.model, ports, inputs, entry.empty)
         check_outputs(ports, request)
         self.regions.check(grant.name, request)

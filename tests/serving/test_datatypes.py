@@ -24,7 +24,8 @@ from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.devices.strings import Strings, packed
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.infer import read_request
+from eunomia.serving.protocol.infer import check_tensor, read_request
+from eunomia.serving.protocol.numbers import array_of as array_of_json
 from eunomia.serving.protocol.rpc import read_message
 from eunomia.serving.protocol.strings import MAX_STRINGS, json_strings, raw_strings
 from eunomia.serving.server import Server
@@ -197,6 +198,94 @@ def test_strings_are_bounded_and_texts() -> None:
     with pytest.raises(BadRequest, match="is no UTF-8 text: surrogates not allowed"):
         json_strings("t", (1,), ["\ud83d"])
     assert json_strings("t", (2, 2), [["a", "b"], ["", "ü"]]).texts() == ["a", "b", "", "ü"]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "data", "says"),
+    [
+        ("FP32", [1, None], "null is no value of FP32: numbers, NaN, Infinity and -Infinity are taken"),
+        ("FP32", [1, "2"], '"2" is no value of FP32'),
+        ("FP32", [[1], [{"a": 1}]], 'an object is no value of FP32'),
+        ("FP32", ["x" * 99, 1], f'"{"x" * 49}... is no value of FP32'),
+        ("FP32", [10**400, 1], f"1{'0' * 49}... is no value of FP32"),
+        ("INT32", [1, 1.5], "1.5 is no value of INT32: whole numbers from -2147483648 to 2147483647, written without"),
+        ("INT32", [1, 2.0], "2.0 is no value of INT32"),
+        ("INT32", [1, float("nan")], "NaN is no value of INT32"),
+        ("INT8", [1, -129], "-129 is no value of INT8: whole numbers from -128 to 127"),
+        ("INT64", [2**63, -1], "9223372036854775808 is no value of INT64"),
+        ("UINT64", [1, 2**64], "18446744073709551616 is no value of UINT64"),
+        ("UINT64", [2**63, -1], "-1 is no value of UINT64"),
+        ("BOOL", [True, None], "null is no value of BOOL: true and false are taken"),
+        ("FP32", [[1], [2, 3]], "lists inside it differ in length: nest them as the shape says, or send one flat list"),
+        ("FP32", np.ones([1] * 17).tolist(), "its lists are nested too deeply: at most 16 in one another are taken"),
+        ("FP32", json.loads("[" * 99 + "]" * 99), "its lists are nested too deeply"),
+        ("BYTES", [["a"], ["b", "c"]], "lists inside it differ in length"),
+    ],
+)  # fmt: skip
+def test_what_is_no_value_of_its_type_is_shown(datatype: str, data: Any, says: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        array_of_json("t", datatype, (2,), data)
+    assert says in str(caught.value) and len(str(caught.value)) < 250
+
+
+def test_whole_numbers_beyond_64_bits_are_numbers() -> None:
+    """JavaScript writes 1e20 as a whole number."""
+    for datatype, dtype in (("FP32", "f4"), ("FP64", "f8"), ("BF16", BF16)):
+        found = array_of_json("t", datatype, (2,), [10**20, 0.5])
+        np.testing.assert_array_equal(found, np.array([1e20, 0.5]).astype(dtype))
+    assert array_of_json("t", "UINT64", (2,), [2**64 - 1, 0]).tolist() == [2**64 - 1, 0]  # type: ignore[union-attr]
+
+
+def test_the_same_over_grpc_is_said_in_the_same_words() -> None:
+    message = pb.ModelInferRequest()
+    message.inputs.add(name="t", datatype="UINT16", shape=[2]).contents.uint_contents.extend([1, 70000])
+    with pytest.raises(BadRequest, match="'t': 70000 is no value of UINT16: whole numbers from 0 to 65535"):
+        read_message(message)
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "BYTES"])
+@pytest.mark.parametrize(
+    ("nested", "shape", "fits"),
+    [
+        ((16,), (2, 8), True), ((2, 8), (2, 8), True), ((8, 2), (2, 8), False), ((2, 2, 4), (2, 8), False),
+        ((1, 16), (16,), True), ((1, 2, 8), (2, 8), True), ((2, 8), (2, 1, 8), True), ((2, 8), (2, 2, 4), True),
+        ((4, 4), (2, 8), False), ((2, 0), (2, 0), True), ((1, 1), (), True), ((), (1,), True),
+    ],
+)  # fmt: skip
+def test_lists_are_flat_or_nested_as_the_shape_says(
+    datatype: str, nested: tuple[int, ...], shape: tuple[int, ...], fits: bool
+) -> None:
+    """Those of a transposed array were taken for the array."""
+    one: Any = "a" if datatype == "BYTES" else 1.5
+    data = np.full(nested, one, object).tolist()
+    if fits:
+        assert array_of_json("t", datatype, shape, data).shape == shape
+    else:
+        with pytest.raises(
+            BadRequest, match=r"nested as \[.*\], which contradicts its shape \[2, 8\]: nest them"
+        ):
+            array_of_json("t", datatype, shape, data)
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ([1, -2], "the shape holds -2; whole numbers from 0 to 2147483648 are sizes"),
+        ([1.5], "the shape holds 1.5"), ([True], "the shape holds True"), ("2", "the shape is '2'; a list of sizes"),
+        ([1] * 17, "the shape has 17 sizes; at most 16 are taken"),
+    ],
+)  # fmt: skip
+def test_a_shape_that_is_none_is_shown(shape: Any, says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        check_tensor("t", "FP32", shape)
+
+
+def test_a_type_that_the_network_does_not_take_is_called_as_the_client_calls_it(server: Server) -> None:
+    given = [tensor("BF16", [2, 5], 0) | {"datatype": "FP64", "data": [0.5] * 10}]
+    given += [tensor("FP32", [2, 5], 0) | {"data": [0.5] * 10}]
+    status, content = ask(server, "POST", "/v2/models/brain/infer", GOLD, {"inputs": given})
+    assert status == 400
+    assert content["error"] == "input 'BF16' holds FP64; model 'brain' takes BF16: convert it before"
 
 
 def test_strings_of_all_inputs_together_have_one_bound() -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from typer.testing import CliRunner
 
@@ -24,6 +26,7 @@ from eunomia.serving.load.page import render
 from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
 from eunomia.serving.load.result import lateness, percentiles_ms, summarise
 from eunomia.serving.load.run import Samples, send_all, shorten
+from eunomia.serving.models.repository import Entry
 from eunomia.serving.server import Server
 from eunomia.study.serving.load import send_load
 from eunomia.workload.arrivals import Periodic, Poisson
@@ -196,6 +199,31 @@ def test_against_a_real_server(plain: Server, protocol: str) -> None:
     assert gold["sent"] + silver["sent"] == len(schedule.time_s)
     assert gold["answered"] == gold["sent"] and gold["hit_rate"] > 0.9
     assert silver["hits"] == 0  # a deadline of a microsecond
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_networks_without_inputs_and_with_single_numbers(tmp_path: Path, protocol: str) -> None:
+    """Over gRPC the client leaves empty lists out: both ended in a traceback."""
+    head = '<ir_version: 8, opset_import: ["" : 17]> g '
+    networks = {"none": "() => (float[2] c) { c = Constant<value = float[2] {1.0, 2.0}>() }",
+                "single": "(float x) => (float y) { y = Neg (x) }"}  # fmt: skip
+    for name, text in networks.items():
+        onnx.save(onnx.parser.parse_model(head + text), tmp_path / f"{name}.onnx")
+    streams = [LoadStream("gold", name, Poisson(1.0), PROMISED_S, GOLD) for name in networks]
+
+    async def asked(url: str) -> None:
+        client = TritonClient(url, protocol, streams, PATIENCE_S)
+        try:
+            await client.prepare({}, 0)
+            for n in range(len(streams)):
+                await client.send(n)
+        finally:
+            await client.close()
+
+    entries = [Entry(name, tmp_path / f"{name}.onnx") for name in networks]
+    with running(tmp_path, networks=entries, models_dir=None) as server:
+        port = server.http_port if protocol == "http" else server.grpc_port
+        asyncio.run(asked(f"127.0.0.1:{port}"))
 
 
 def test_over_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:

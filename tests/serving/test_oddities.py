@@ -22,6 +22,7 @@ from eunomia.serving.devices.messages import MAX_TENSORS
 from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.fronts.lane import Mode
 from eunomia.serving.models.repository import Entry
+from eunomia.serving.protocol.infer import check_tensor
 from eunomia.serving.protocol.numbers import holds_truth
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S
@@ -35,6 +36,7 @@ NETWORKS = {
     "constant": "g (float[n, 4] x) => (float[n, 4] y, float[2] c) "
     "{ y = Relu(x) \n c = Constant<value = float[2] {1.0, 2.0}>() }",
     "scalars": "g (float x, float y) => (float z) { z = Add (x, y) }",
+    "logarithms": "g (float[n] x) => (float[n] y) { y = Log (x) }",
     "past": "g (float[b, n] x, float[b, m] past) => (float[b, k] y) { y = Concat<axis = 1>(past, x) }",
 }
 
@@ -120,14 +122,42 @@ def test_an_empty_input_kills_no_worker_of_a_network_that_is_not_said_to_take_it
 
 
 def test_no_row_is_no_request(server: Server) -> None:
+    """Not where inputs may be empty either: that is so behind the first axis."""
     status, content = infer(server, "past", tensor("x", 0, 3), tensor("past", 0, 2))
-    assert status == 400 and "it has no row" in content["error"]
+    assert status == 400 and "it has no row (its first axis is 0); send one at least" in content["error"]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_what_is_no_finite_number_is_answered_as_it_is(server: Server, protocol: str, binary: bool) -> None:
+    """JSON said null, which the client read as NaN, and which no request may hold."""
+    module: Any = pytest.importorskip(f"tritonclient.{protocol}")
+    port = server.http_port if protocol == "http" else server.grpc_port
+    given = np.array([np.inf, 0.0, -1.0, 1.0], np.float32)
+    one = module.InferInput("x", [4], "FP32")
+    one.set_data_from_numpy(given, **({"binary_data": binary} if protocol == "http" else {}))
+    wanted = module.InferRequestedOutput("y", **({"binary_data": binary} if protocol == "http" else {}))
+    with module.InferenceServerClient(f"127.0.0.1:{port}") as client:
+        result = client.infer(
+            "logarithms", [one], outputs=[wanted], headers={"authorization": f"Bearer {GOLD}"}
+        )
+    np.testing.assert_array_equal(result.as_numpy("y"), np.array([np.inf, -np.inf, np.nan, 0.0], np.float32))
+
+
+def test_an_answer_in_json_may_be_the_next_request(server: Server) -> None:
+    first = infer(
+        server, "logarithms", {"name": "x", "datatype": "FP32", "shape": [3], "data": [0.0, -1.0, 1.0]}
+    )
+    assert repr(first[1]["outputs"][0]["data"]) == "[-inf, nan, 0.0]"
+    again = {"name": "x", "datatype": "FP32", "shape": [3], "data": first[1]["outputs"][0]["data"]}
+    status, content = infer(server, "logarithms", again)
+    assert status == 200 and repr(content["outputs"][0]["data"]) == "[nan, nan, -inf]"
 
 
 def test_a_tensor_that_is_given_twice_is_refused(server: Server) -> None:
     """As it was, the last one counted, and nobody said so."""
     status, content = infer(server, "constant", tensor("x", 2, 4), tensor("x", 1, 4))
-    assert status == 400 and "named twice" in content["error"]
+    assert status == 400 and "input 'x' is named twice" in content["error"]
 
 
 @pytest.mark.parametrize(
@@ -155,6 +185,32 @@ def test_a_network_of_more_ports_than_a_request_has_is_refused_when_it_loads(wha
         else:
             with pytest.raises(ModelError, match=f"it has 257 {what}; a request has at most 256"):
                 ports_of(helper.make_model(graph))
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+@pytest.mark.parametrize(
+    ("name", "rank", "says"),
+    [
+        ("n" * 200, 16, ""),
+        (
+            "n" * 201,
+            1,
+            f"tensor '{'n' * 40}...' has 201 letters; those of requests have at most 200: rename it",
+        ),
+        ("x", 17, "tensor 'x' has 17 axes; those of requests have at most 16"),
+    ],
+)
+def test_a_port_that_no_request_can_name_is_refused_when_it_loads(
+    side: str, name: str, rank: int, says: str
+) -> None:
+    """As it was, it was READY, and each request was refused."""
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1] * rank)]
+    model = helper.make_model(helper.make_graph([], "g", *((ports, []) if side == "inputs" else ([], ports))))
+    if says:
+        with pytest.raises(ModelError, match=re.escape(says)):
+            ports_of(model)
+    else:
+        assert check_tensor(name, "FP32", [1] * rank) and ports_of(model)[side]  # type: ignore[literal-required]
 
 
 def test_a_decoder_of_many_layers_is_called(server: Server) -> None:

@@ -93,20 +93,28 @@ def test_it_is_off_unless_the_server_file_says_otherwise(tmp_path: Path) -> None
         assert "shared_memory = true" in register_rpc(server, GOLD, "/gold:in")
 
 
+def test_a_registration_of_wrong_types_is_shown(tmp_path: Path) -> None:
+    with running(tmp_path, shared_memory=True) as server:
+        content = {"key": 3, "offset": "0", "byte_size": 1.5}
+        status, error = ask(server, "/v2/systemsharedmemory/region/mine/register", content, GOLD)
+        assert status == 400 and "key is 3, offset '0', byte_size 1.5; a text and two whole numbers" in error
+
+
 def test_no_name_of_a_tenant_makes_a_key_of_another(tmp_path: Path) -> None:
     """Tenants 'a' and 'a.b' or 'a-b': their names share a beginning, their keys none."""
-    for name in ("a:x", "a.b:x", "a-b:x"):
-        (tmp_path / name).write_bytes(bytes(8))
-    regions, tenants = Regions(str(tmp_path)), [Grant("a").name, "a.b", "a-b", "b"]
+    names = ("a:x", "/a.b:x", "a-b:x", "a@x", "a.b@x", "a@b:x", "a:b@x", "a@b@x")
+    for name in names:
+        (tmp_path / name.lstrip("/")).write_bytes(bytes(8))
+    regions, tenants = Regions(str(tmp_path)), [Grant("a").name, "a.b", "a-b", "b", "a@b", "a:b"]
     opened = set()
     for tenant in tenants:
-        for name in ("a:x", "/a.b:x", "a-b:x"):
+        for name in names:
             try:
                 regions.register(tenant, name, name, 0, 8)
             except BadRequest:
                 continue
             opened.add((tenant, name))
-    assert opened == {("a", "a:x"), ("a.b", "/a.b:x"), ("a-b", "a-b:x")}
+    assert opened == {("a", "a:x"), ("a.b", "/a.b:x"), ("a-b", "a-b:x"), ("a", "a@x"), ("a.b", "a.b@x")}
     for tenant in tenants:
         regions.unregister(tenant, "")
 

@@ -14,11 +14,14 @@ from typing import Any
 import grpc
 import pytest
 
+from eunomia.serving.callers import Callers
 from eunomia.serving.fronts.http import HttpFront
+from eunomia.serving.protocol.errors import Unauthenticated
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.connection import connect
 from eunomia.serving.tenants.database import DatabaseDirectory
-from eunomia.serving.tenants.grants import Grant
+from eunomia.serving.tenants.grants import Grant, StaticDirectory
+from eunomia.serving.visit import Caller
 from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, running
 from tests.serving.made_up import said
@@ -131,6 +134,21 @@ def test_a_name_alone_makes_nobody_an_administrator(tmp_path: Path) -> None:
             assert http_status(live, "POST", "/v2/repository/models/small/unload", headers) == 401
             assert http_status(live, "PUT", "/v2/eunomia/policy", headers, b'{"name": "fcfs"}') == 401
         assert http_status(live, "POST", "/v2/repository/models/small/load", bearer(ADMIN)) == 200
+
+
+@pytest.mark.parametrize(
+    ("caller", "says"),
+    [
+        (Caller(tenant_id="gould"), "no tenant is called 'gould', and the server has no tenant 'default': name one of"),
+        (Caller(), "the caller names no tenant, and the server has no tenant 'default': name one of its tenants"),
+        (Caller(fairness_id="g" * 200), f"no tenant is called '{'g' * 99}, and"),
+    ],
+)  # fmt: skip
+def test_who_names_no_tenant_of_an_anonymous_server_is_told_what_was_named(caller: Caller, says: str) -> None:
+    callers = Callers()
+    callers.directory, callers.anonymous = StaticDirectory([Grant("gold")]), True
+    with pytest.raises(Unauthenticated, match=says):
+        callers.identify(caller)
 
 
 @pytest.mark.parametrize("headers, status", [

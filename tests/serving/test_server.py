@@ -154,8 +154,8 @@ def test_wrong_requests_are_told_apart(client: Any) -> None:
     (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, -2]}]}', "whole numbers"),
     (b'{"inputs": [{"name": "image", "datatype": "STRING", "shape": [1]}]}', "datatype 'STRING'"),
     (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [2], "data": [1]}]}', "1 values given"),
-    (b'{"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1], "data": [300]}]}', "does not fit"),
-    (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1], "data": ["x"]}]}', "not a number"),
+    (b'{"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1], "data": [300]}]}', "300 is no value of UINT8"),
+    (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1], "data": ["x"]}]}', '"x" is no value of FP32'),
     (b'{"inputs": [{"name": "other", "datatype": "FP32", "shape": [1], "data": [1]}]}', "takes the inputs image"),
     (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [99999999999]}]}', "whole numbers from 0"),
 ])  # fmt: skip

@@ -92,6 +92,10 @@ async def repository(s: Stub) -> None:
     await right("index", index, lambda found: states(found)["small"] == "UNAVAILABLE")
     await right("not ready", lambda: s.client.is_model_ready("small"), lambda ready: ready is False)
     await refused("infer meanwhile", s.infer, "not ready")
+    for more in ({"config": "{}"}, {"config": "{}", "files": {"file:1/model.onnx": bytes(100_000)}}):
+        load = partial(s.client.load_model, "small", headers=bearer(ADMIN), **more)
+        await refused("load with a configuration", load, "a load takes no parameters")
+    await right("not ready", lambda: s.client.is_model_ready("small"), lambda ready: ready is False)
     await right("load", lambda: s.client.load_model("small", headers=bearer(ADMIN)), nothing)
     await right("ready", lambda: s.client.is_model_ready("small"))
     await right("infer", s.infer, s.exact)

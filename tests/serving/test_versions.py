@@ -153,3 +153,36 @@ def test_the_key_of_a_version_is_no_name() -> None:
         with pytest.raises(NotFound):
             repository.entry_for(Grant("gold"), name, version)
     assert repository.key("m/2") is None
+
+
+def test_files_whose_names_no_network_has_are_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They were passed over without a word."""
+    served = ("a.onnx", "b/model.onnx", "c/2/model.onnx", "d.e.onnx")
+    others = (
+        "a b.onnx",
+        "mürelu.onnx",
+        "UPPER.ONNX",
+        "-x.onnx",
+        "e f/model.onnx",
+        "g/model.ONNX",
+        "h/v1/model.onnx",
+    )
+    for name in (*served, *others, "readme.txt", "i/weights.onnx"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    repository = Repository(None, tmp_path)  # type: ignore[arg-type]
+    repository.rescan()
+    lines = [record.getMessage() for record in caplog.records]
+    assert {line.split(" is not served: ")[0] for line in lines} == {
+        f"models_dir: {name!r}" for name in others
+    }
+    assert len(lines) == len(others) and all(
+        "rename it to NAME.onnx, NAME/model.onnx" in line for line in lines
+    )
+    assert {entry.name for entry in repository.entries()} == {"a", "b", "c", "d.e"}
+    (tmp_path / "x y.onnx").write_bytes(b"")
+    repository.rescan()
+    assert "'x y.onnx'" in caplog.records[-1].getMessage() and len(caplog.records) == len(others) + 1

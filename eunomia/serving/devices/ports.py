@@ -13,9 +13,12 @@ from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 if TYPE_CHECKING:
     import onnx
 
+MAX_NAME = 200  # letters of a tensor's name in a request
+MAX_RANK = 16  # axes of a tensor in a request
+
 
 def ports_of(model: onnx.ModelProto) -> Ports:
-    """Names, datatypes and shapes of inputs and outputs; -1 = any size."""
+    """Names, datatypes and shapes of inputs and outputs; -1 = any size. Raises ModelError for what no request names."""
     weights = {w.name for w in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in weights]
     ports: Ports = {
@@ -28,7 +31,23 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     for what, several in (("inputs", ports["inputs"]), ("outputs", ports["outputs"])):
         if len(several) > MAX_TENSORS:
             raise ModelError(f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}")
+        for port in several:
+            _check_bounds(port)
     return ports
+
+
+def _check_bounds(port: Port) -> None:
+    """That a request may name such a tensor; raises ModelError."""
+    name, axes = port["name"], len(port["shape"])
+    if len(name) > MAX_NAME:
+        raise ModelError(
+            f"the name of tensor '{name[:40]}...' has {len(name)} letters; those of requests have at most "
+            f"{MAX_NAME}: rename it in the file"
+        )
+    if axes > MAX_RANK:
+        raise ModelError(
+            f"tensor '{name}' has {axes} axes; those of requests have at most {MAX_RANK}: join some in the file"
+        )
 
 
 def ranked(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Ports:

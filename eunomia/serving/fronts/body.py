@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from eunomia.core.data import Json
+from eunomia.serving.protocol.checks import FILES, check_load
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
-from eunomia.serving.protocol.infer import read_json
+from eunomia.serving.protocol.infer import parameters_of, read_json
 from eunomia.serving.protocol.packed import inflate, room_of
 from eunomia.serving.tenants.bodies import Body
 
@@ -61,3 +62,11 @@ async def control_of(http: web.Request, most: int = CONTROL_BYTES) -> Json:
     if (http.content_length or 0) > most:
         raise TooLarge(f"the body has {http.content_length} bytes; at most {most} are taken here")
     return read_json(await body_of(http, most) or b"{}")
+
+
+async def without_parameters(http: web.Request) -> None:
+    """That the body of a load has none; raises BadRequest."""
+    try:
+        check_load(parameters_of(await control_of(http)))
+    except TooLarge:
+        check_load(FILES)

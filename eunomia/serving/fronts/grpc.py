@@ -22,9 +22,11 @@ from eunomia.serving.fronts.grpc_door import Behaviour, Door, host_of
 from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.untaken import Untaken
+from eunomia.serving.protocol.checks import FILES, check_load
 from eunomia.serving.protocol.errors import (
     BadRequest,
     ServingError,
+    TooLarge,
     Unauthenticated,
     forget_frames,
     without_folders,
@@ -80,7 +82,11 @@ class GrpcFront:
 
         async def answer(_: object, context: Call) -> Response:
             tenant = self._tenant(context, keyless=name in KEYLESS)
-            data = await self.door.read(context, tenant)
+            try:
+                data = await self.door.read(context, tenant)
+            except TooLarge:
+                check_load(FILES if name == "RepositoryModelLoad" else ())
+                raise
             try:
                 message = kind.FromString(data)
             except DecodeError:
@@ -193,6 +199,7 @@ class GrpcFront:
 
     async def RepositoryModelLoad(self, request: Managed, context: Call) -> Response:  # noqa: N802, D102
         self.service.require_admin(caller_of(context))
+        check_load(request.parameters)
         await self.service.repository.load(request.model_name)
         return pb.RepositoryModelLoadResponse()
 

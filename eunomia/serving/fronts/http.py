@@ -15,7 +15,7 @@ from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import Port, Ports
 from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.fronts import fronts
-from eunomia.serving.fronts.body import body_of, control_of
+from eunomia.serving.fronts.body import body_of, control_of, without_parameters
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, unnamed
@@ -238,6 +238,7 @@ class HttpFront:
 
     async def _load(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
+        await without_parameters(http)
         await self.service.repository.load(http.match_info["model"])
         return web.Response()
 
@@ -257,7 +258,10 @@ class HttpFront:
         content = await control_of(http)
         key, offset, size = content.get("key"), content.get("offset", 0), content.get("byte_size")
         if not isinstance(key, str) or type(offset) is not int or type(size) is not int:
-            raise BadRequest("key must be a string, offset and byte_size whole numbers")
+            raise BadRequest(
+                f"key is {key!r:.50}, offset {offset!r:.50}, byte_size {size!r:.50}; a text and two whole numbers are "
+                "expected"
+            )
         self.service.regions.register(tenant, http.match_info["region"], key, offset, size)
         return web.Response()
 

@@ -8,9 +8,8 @@ from functools import cache
 from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import DATATYPES, MAX_TENSORS
+from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK
 from eunomia.serving.fronts import fronts
-from eunomia.serving.protocol.infer import MAX_NAME
-from eunomia.serving.protocol.numbers import MAX_RANK
 from eunomia.serving.tenants.content import LIMITS, MOST, SLO
 
 ERROR: Json = {

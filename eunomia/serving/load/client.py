@@ -63,7 +63,8 @@ class TritonClient:
                 metadata = await self._metadata(stream)
             except Exception as error:  # whatever the client or the network under it raises
                 raise OutputError(self._refused(stream, str(error)[:600])) from None
-            self._inputs[stream.model] = [self._input(port, shapes, rng) for port in metadata["inputs"]]
+            ports = metadata.get("inputs", [])  # over gRPC an empty list is left out, and an empty shape, too
+            self._inputs[stream.model] = [self._input(port, shapes, rng) for port in ports]
 
     def _refused(self, stream: LoadStream, why: str) -> str:
         """What may be wrong, in words."""
@@ -109,7 +110,7 @@ class TritonClient:
     def _input(self, port: Port, shapes: Mapping[str, Sequence[int]], rng: np.random.Generator) -> object:
         from eunomia.serving.devices.messages import DATATYPES
 
-        shape = list(shapes.get(port["name"], [max(int(d), 1) for d in port["shape"]]))
+        shape = list(shapes.get(port["name"], [max(int(d), 1) for d in port.get("shape", [])]))
         dtype = DATATYPES[port["datatype"]]
         array = rng.random(shape, np.float32).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype)
         tensor = self._module.InferInput(port["name"], shape, port["datatype"])

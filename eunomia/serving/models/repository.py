@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,13 @@ from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.tenants.grants import Grant
 
+log = logging.getLogger("eunomia.serving")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+PLACE = re.compile(rf"{NAME.pattern}(\.onnx|/model\.onnx|/\d+/model\.onnx)")  # of a network in the folder
+RULE = (
+    "rename it to NAME.onnx, NAME/model.onnx or NAME/N/model.onnx; NAME has at most 100 of a-z, A-Z, 0-9, '.', '_' and "
+    "'-', of which the first is a letter or digit"
+)
 VERSION = "1"  # of a network without numbered folders
 BETWEEN = "/"  # of name and version; no name holds it
 AWAY_S = 1.0  # until one may ask again who found no device
@@ -45,8 +52,8 @@ class Entry:
 class Repository:
     """The networks of a configuration and of a folder: ``NAME.onnx``, ``NAME/model.onnx`` or ``NAME/N/model.onnx``.
 
-    Only names found there can be loaded: a name never becomes a path. Of numbered folders the newest ``versions`` are
-    served; a request that names none gets the newest that is ready.
+    Only names found there can be loaded: a name never becomes a path; the log says which files have no such name. Of
+    numbered folders the newest ``versions`` are served; a request that names none gets the newest that is ready.
     """
 
     def __init__(
@@ -56,6 +63,7 @@ class Repository:
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
         self._lock = asyncio.Lock()
+        self._misnamed: set[Path] = set()  # that the log has named
         self.rescan()
 
     @property
@@ -68,6 +76,9 @@ class Repository:
         if self._folder is None:
             return
         files = _files(self._folder)
+        for path in sorted(_misnamed(self._folder) - self._misnamed):
+            log.warning("models_dir: %r is not served: %s", str(path.relative_to(self._folder)), RULE)
+            self._misnamed.add(path)
         own = {entry.name for entry in self._entries.values() if not entry.found}
         for (name, version), path in sorted(files.items()):
             if NAME.fullmatch(name) and name not in own:
@@ -128,7 +139,7 @@ class Repository:
         return ports_of(self.entry_for(grant, name, version))
 
     def unknown(self, grant: Grant, name: str) -> NotFound:
-        """Whether there is none or it is not for this tenant is not said; what there is for it, is."""
+        """Readiness alone, which asks for no key, tells none from one that is for others; what is for it, is said."""
         names = [*dict.fromkeys(entry.name for entry in self.entries() if grant.may_use(entry.name))]
         listed = ", ".join(names[:MOST_NAMED]) or "none"
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
@@ -225,6 +236,14 @@ def _files(folder: Path) -> dict[tuple[str, str], Path]:
     found.update((path.parent.name, {VERSION: path}) for path in folder.glob("*/model.onnx"))
     found.update((path.stem, {VERSION: path}) for path in folder.glob("*.onnx"))
     return {(name, version): path for name, paths in found.items() for version, path in paths.items()}
+
+
+def _misnamed(folder: Path) -> set[Path]:
+    """ONNX files where networks are, with names that no network has."""
+    there = [path for path in folder.glob("*") if path.suffix.lower() == ".onnx" and path.is_file()]
+    there += [path for path in folder.glob("*/*") if path.name.lower() == "model.onnx"]
+    there += folder.glob("*/*/model.onnx")
+    return {path for path in there if not PLACE.fullmatch(path.relative_to(folder).as_posix())}
 
 
 def _knows(grant: Grant, name: str) -> bool:

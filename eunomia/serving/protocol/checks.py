@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from eunomia.serving.devices.answers import Inputs
-from eunomia.serving.devices.messages import DATATYPES, Ports
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Ports
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import InferRequest
 
+FILES = ("file:...",)  # what a load has that is too large to be read
 BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
 
 
@@ -31,10 +32,16 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) 
                 + more * (name in ports.get("unranked", ()))
             )
         if array.dtype != DATATYPES[port["datatype"]]:
-            raise BadRequest(f"input '{name}' holds {array.dtype}; model '{model}' takes {port['datatype']}")
+            given = DATATYPE_OF[array.dtype]
+            raise BadRequest(
+                f"input '{name}' holds {given}; model '{model}' takes {port['datatype']}: convert it before"
+            )
         if shape and shape[0] == -1:
             if not array.shape[0]:
-                raise BadRequest(f"input '{name}' has shape {list(array.shape)}: it has no row")
+                raise BadRequest(
+                    f"input '{name}' has shape {list(array.shape)}: it has no row (its first axis is 0); send one at "
+                    "least"
+                )
             batch = max(batch, array.shape[0])
         if not (array.size or empty):
             raise BadRequest(
@@ -42,6 +49,13 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) 
                 f"'{model}' allows"
             )
     return batch
+
+
+def named_twice(request: InferRequest) -> BadRequest:
+    """The error of a request that gives an input more than once."""
+    names = [tensor.name for tensor in request.inputs]
+    twice = next(name for name in names if names.count(name) > 1)
+    return BadRequest(f"input '{twice}' is named twice: give each tensor once")
 
 
 def check_outputs(ports: Ports, request: InferRequest) -> None:
@@ -55,6 +69,15 @@ def check_outputs(ports: Ports, request: InferRequest) -> None:
             raise BadRequest(
                 f"model '{request.model}' has no output '{output.name}'; it has {', '.join(known)}"
             )
+
+
+def check_load(parameters: Iterable[str]) -> None:
+    """That it has none, as Triton's ``config`` and ``file:...``: they would have no effect. Raises BadRequest."""
+    if names := ", ".join(parameters):
+        raise BadRequest(
+            f"a load takes no parameters, and this one has {names:.100}: load without config and files; a network is "
+            "the file that the server has, and what its [[network]] says"
+        )
 
 
 def duration_s(parameters: Mapping[str, object], name: str, unit_s: float) -> float:

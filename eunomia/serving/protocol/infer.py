@@ -12,9 +12,10 @@ import numpy as np
 
 from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
+from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.numbers import MAX_RANK, array_of
+from eunomia.serving.protocol.numbers import array_of
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.strings import (
@@ -27,7 +28,6 @@ SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most 
 MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
 KNOWN_BYTES = 1024  # of JSON that is remembered
 MAX_ELEMENTS = 2**31
-MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +186,15 @@ def check_tensor(name: object, datatype: object, shape: object) -> tuple[str, st
     name = _text(name, "a tensor's name")
     if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise BadRequest(f"tensor '{name}': datatype {datatype!r:.50} is not one of {', '.join(DATATYPES)}")
-    if not isinstance(shape, Sequence) or isinstance(shape, str) or len(shape) > MAX_RANK:
-        raise BadRequest(f"tensor '{name}': the shape must be a list of at most {MAX_RANK} sizes")
-    if not all(isinstance(d, int) and not isinstance(d, bool) and 0 <= d <= MAX_ELEMENTS for d in shape):
-        raise BadRequest(f"tensor '{name}': the shape must hold whole numbers from 0 to {MAX_ELEMENTS}")
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise BadRequest(f"tensor '{name}': the shape is {shape!r:.50}; a list of sizes is expected")
+    if len(shape) > MAX_RANK:
+        raise BadRequest(f"tensor '{name}': the shape has {len(shape)} sizes; at most {MAX_RANK} are taken")
+    for size in shape:
+        if type(size) is not int or not 0 <= size <= MAX_ELEMENTS:
+            raise BadRequest(
+                f"tensor '{name}': the shape holds {size!r:.50}; whole numbers from 0 to {MAX_ELEMENTS} are sizes"
+            )
     if math.prod(shape) > MAX_ELEMENTS:
         raise BadRequest(f"tensor '{name}': {math.prod(shape)} elements; at most {MAX_ELEMENTS} are taken")
     return name, datatype, tuple(shape)
@@ -255,15 +260,13 @@ def write_response(
     return Written(content, numbers, raw)
 
 
-def plain_numbers(array: Value) -> Sequence[float | str | None]:
-    """Numbers or texts for JSON, which has neither NaN nor infinity: those become null."""
+def plain_numbers(array: Value) -> Sequence[float | str]:
+    """Numbers or texts for JSON; NaN and infinity as they are, as requests may have them: ``null`` would be neither."""
     if isinstance(array, Strings):
         return array.texts()
     flat = array.ravel()
     if flat.dtype == DATATYPES["BF16"]:
         flat = flat.astype(np.float32)
-    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
-        return [value if math.isfinite(value) else None for value in flat.tolist()]
     return flat.tolist()
 
 
@@ -327,6 +330,8 @@ def wanted_output(name: str, binary: bool, parameters: Mapping[str, object]) -> 
 
 
 def _text(value: object, what: str) -> str:
-    if not isinstance(value, str) or len(value) > MAX_NAME:
-        raise BadRequest(f"{what} must be a string of at most {MAX_NAME} letters")
+    if not isinstance(value, str):
+        raise BadRequest(f"{what} is {value!r:.50}; a text is expected")
+    if len(value) > MAX_NAME:
+        raise BadRequest(f"{what} has {len(value)} letters; at most {MAX_NAME} are taken")
     return value

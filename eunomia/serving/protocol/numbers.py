@@ -2,46 +2,85 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 
 import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.messages import DATATYPES
+from eunomia.serving.devices.ports import MAX_RANK
 from eunomia.serving.devices.strings import BYTES, Value
 from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.nesting import UNLIKE, check_nesting
 from eunomia.serving.protocol.strings import json_strings
 
-MAX_RANK = 16
+SHOWN = 50  # letters of a value in an error message
+TOO_DEEP = f"its lists are nested too deeply: at most {MAX_RANK} in one another are taken"
 
 
 def array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) -> Value:
-    """Numbers or texts of a JSON list, flat or nested."""
+    """Numbers or texts of a JSON list, flat or nested. Raises BadRequest."""
     if datatype == BYTES:
         return json_strings(name, shape, data)
-    dtype = DATATYPES[datatype]
     try:
         if datatype != "BOOL" and holds_truth(data):
             raise ValueError(f"true and false are no values of {datatype}")
-        array = np.array(data)
-        if (
-            datatype == "UINT64" and array.dtype.kind == "f"
-        ):  # NumPy makes floats of whole numbers from 2^63 on
-            array = _whole(np.array(data, object), dtype)
-        if array.dtype.kind not in "biuf" and array.size:
-            raise ValueError("it holds something that is not a number")
-        if dtype.kind in "iu" and array.size and (array.dtype.kind not in "biu" or not _fits(array, dtype)):
-            raise ValueError(f"a value does not fit into {datatype}")
-        with np.errstate(over="ignore"):
-            array = array.astype(dtype)
-    except (ValueError, TypeError, OverflowError) as error:
-        why = "lists inside it differ in length" if "inhomogeneous" in str(error) else str(error)[:200]
-        raise BadRequest(f"tensor '{name}': {why}") from None
+        array = _numbers(datatype, data)
+    except ValueError as error:
+        raise BadRequest(f"tensor '{name}': {error}") from None
     if array.size != math.prod(shape):
         raise BadRequest(
             f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"
         )
+    check_nesting(name, array.shape, shape)
     return array.reshape(shape)
+
+
+def _numbers(datatype: str, data: object) -> Tensor:
+    """An array of this type, nested as the list is; raises ValueError."""
+    dtype = DATATYPES[datatype]
+    whole = dtype.kind in "iu"
+    try:
+        array = np.array(data)
+    except ValueError as error:
+        raise ValueError(UNLIKE if "inhomogeneous" in str(error) else TOO_DEEP) from None
+    if array.ndim > MAX_RANK:
+        raise ValueError(TOO_DEEP)
+    if array.size and array.dtype.kind not in ("biu" if whole else "biuf"):
+        array = np.array(data, object)  # which NumPy took for floats, from 2^63 on, or for texts
+        for value in array.ravel().tolist():
+            if not is_value(datatype, value):
+                raise ValueError(no_value(datatype, value))
+        array = array if whole else array.astype(np.float64)
+    elif whole and array.size and not _fits(array, dtype):
+        wrong = next(value for value in array.ravel().tolist() if not is_value(datatype, value))
+        raise ValueError(no_value(datatype, wrong))
+    with np.errstate(over="ignore"):
+        return array.astype(dtype)
+
+
+def no_value(datatype: str, value: object) -> str:
+    """What is wrong with it, and what would be right."""
+    text = "an object" if isinstance(value, dict) else json.dumps(value)
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    if DATATYPES[datatype].kind in "iu":
+        limits = np.iinfo(DATATYPES[datatype].name)
+        return (
+            f"{shown} is no value of {datatype}: whole numbers from {limits.min} to {limits.max}, written without a "
+            "point, are taken"
+        )
+    taken = "true and false" if datatype == "BOOL" else "numbers, NaN, Infinity and -Infinity"
+    return f"{shown} is no value of {datatype}: {taken} are taken"
+
+
+def is_value(datatype: str, value: object) -> bool:
+    """Whether one number, or what stands in its place, is of this type."""
+    if DATATYPES[datatype].kind in "iu":
+        limits = np.iinfo(DATATYPES[datatype].name)
+        return type(value) is int and limits.min <= value <= limits.max
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) <= sys.float_info.max)
 
 
 def holds_truth(data: object) -> bool:
@@ -56,15 +95,6 @@ def holds_truth(data: object) -> bool:
             return True
         data = [one for inner in data if isinstance(inner, list) for one in inner] if list in kinds else None
     return False
-
-
-def _whole(array: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
-    """The same as whole numbers, where all are some."""
-    return (
-        array.astype(dtype)
-        if all(type(one) is int for one in array.ravel().tolist())
-        else array.astype(float)
-    )
 
 
 def _fits(array: Tensor, dtype: np.dtype[np.generic]) -> bool:

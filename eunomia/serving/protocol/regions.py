@@ -26,8 +26,11 @@ from eunomia.serving.protocol.raw import nbytes
 from eunomia.serving.protocol.strings import MAX_TEXT_BYTES, contiguous, raw_bytes, raw_strings
 
 MAX_REGIONS = 128  # of all tenants, and objects that requests still use: each is an open file of the server's
-KEY = re.compile(r"/?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,99}(:[A-Za-z0-9._-]{1,100})?)")
-OWNED = ":"  # behind the tenant in a key; no name of a tenant holds it
+KEY = re.compile(r"/?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,99}([:@][A-Za-z0-9._-]{1,100})?)")
+OWNED = (
+    ":",
+    "@",
+)  # one is behind the tenant in a key, and nowhere else; older Pythons' resource trackers fail on ":"
 
 
 class Placement(TypedDict):
@@ -129,7 +132,7 @@ class Regions:
     """Registered regions, each seen by its own tenant alone.
 
     A key names a POSIX shared memory object and never a path; it must belong to the server's user. With
-    ``owned`` its name must start with the tenant's and a colon, ``/gold:pictures``: otherwise whoever guesses
+    ``owned`` its name must start with the tenant's and a sign, ``/gold:pictures``: otherwise whoever guesses
     a name reads and overwrites what another tenant keeps there. It is read and written with system calls and
     never mapped: a client that shrinks its object in the middle of a request gets an error, where a mapping
     would end the server.
@@ -151,9 +154,10 @@ class Regions:
         self._check_number(tenant)
         if not KEY.fullmatch(key):
             raise BadRequest(f"shared memory key {key!r:.100} is no name of a shared memory object")
-        if self._owned and not key.lstrip("/").startswith(f"{tenant}{OWNED}"):
+        if self._owned and not key.lstrip("/").startswith(tuple(tenant + sign for sign in OWNED)):
             raise BadRequest(
-                f"shared memory key {key!r:.100} is not tenant '{tenant}'s: call the object '/{tenant}{OWNED}NAME'"
+                f"shared memory key {key!r:.100} is not tenant '{tenant}'s: call the object '/{tenant}:NAME' or "
+                f"'/{tenant}@NAME'"
             )
         self._regions[tenant, name] = self._open(tenant, key, offset, size)
 

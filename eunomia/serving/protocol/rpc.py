@@ -26,6 +26,7 @@ from eunomia.serving.protocol.infer import (
     region_of,
     wanted_output,
 )
+from eunomia.serving.protocol.numbers import is_value, no_value
 from eunomia.serving.protocol.raw import raw_array
 from eunomia.serving.protocol.rpc_types import InferMessage, Input, Parameter
 from eunomia.serving.protocol.strings import bound_strings, contiguous, listed_strings, whole_bytes
@@ -240,8 +241,9 @@ def _contents(entry: Input) -> Value:
         return listed_strings(name, shape, given)
     try:
         return np.array(given, DATATYPES[datatype])
-    except (OverflowError, ValueError) as error:
-        raise BadRequest(f"tensor '{name}': {error}") from None
+    except (OverflowError, ValueError):
+        wrong = next(value for value in given if not is_value(datatype, value))
+        raise BadRequest(f"tensor '{name}': {no_value(datatype, wrong)}") from None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

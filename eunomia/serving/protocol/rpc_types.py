@@ -80,6 +80,7 @@ class Managed(Protocol):
     """A request to load or to unload a network."""
 
     model_name: str
+    parameters: Mapping[str, object]
 
 
 class Region(Named, Protocol):

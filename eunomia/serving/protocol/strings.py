@@ -11,6 +11,7 @@ import numpy as np
 
 from eunomia.serving.devices.strings import BYTES, Strings, Value, packed
 from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.nesting import UNLIKE, check_nesting
 
 MAX_STRINGS = 4096  # of one request: every request but this one waits while they are looked through
 MAX_TEXT_BYTES = 1024 * 1024
@@ -75,19 +76,20 @@ def listed_strings(name: str, shape: tuple[int, ...], elements: Iterable[bytes])
 
 def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
     """A JSON list of texts, flat or nested; raises BadRequest."""
-    found, rest = list[bytes](), [data]
-    while rest:
-        one = rest.pop()
+    given = np.array(data, object)  # what differs in length stays a list
+    found = list[bytes]()
+    for one in given.ravel().tolist():
         if isinstance(one, list):
-            rest.extend(reversed(one))
-        elif isinstance(one, str):
-            try:
-                found.append(one.encode())
-            except UnicodeEncodeError as error:  # half of a pair of surrogates
-                raise BadRequest(f"tensor '{name}': {one!r:.50} is no UTF-8 text: {error.reason}") from None
-        else:
+            raise BadRequest(f"tensor '{name}': {UNLIKE}")
+        if not isinstance(one, str):
             raise BadRequest(f"tensor '{name}': BYTES holds {one!r:.50}; a text is expected")
-    return listed_strings(name, shape, found)
+        try:
+            found.append(one.encode())
+        except UnicodeEncodeError as error:  # half of a pair of surrogates
+            raise BadRequest(f"tensor '{name}': {one!r:.50} is no UTF-8 text: {error.reason}") from None
+    strings = listed_strings(name, shape, found)
+    check_nesting(name, given.shape, shape)
+    return strings
 
 
 def contiguous(value: Value) -> Value:

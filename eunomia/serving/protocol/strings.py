@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 
-from eunomia.serving.devices.strings import BYTES, Strings, Value, packed
+from eunomia.serving.devices.strings import BYTES, Elements, Strings, Value, packed
 from eunomia.serving.protocol.errors import BadRequest
 
 MAX_STRINGS = 4096  # of one request: every request but this one waits while they are looked through
@@ -54,18 +54,16 @@ def check_texts(name: str, wanted: int, size: int) -> None:
 
 def raw_strings(name: str, shape: tuple[int, ...], raw: bytes | memoryview) -> Strings:
     """Elements behind their lengths, without a copy; raises BadRequest."""
-    strings, wanted = Strings(shape, raw), math.prod(shape)
+    wanted = math.prod(shape)
     check_texts(name, wanted, len(raw))
+    elements = Elements.of(raw, wanted + 1)
     try:
-        given = sum(1 for _ in islice(map(bytes.decode, strings.elements()), wanted + 1))
+        elements.check()
     except UnicodeDecodeError as error:
         raise BadRequest(f"tensor '{name}': an element is no UTF-8 text: {error.reason}") from None
     except ValueError as error:
         raise BadRequest(f"tensor '{name}': {error}") from None
-    if given != wanted:
-        more = " or more" if given > wanted else ""
-        raise BadRequest(f"tensor '{name}': {given} strings{more} given, {list(shape)} needs {wanted}")
-    return strings
+    return _counted(name, Strings(shape, raw), len(elements.starts))
 
 
 def listed_strings(name: str, shape: tuple[int, ...], elements: Iterable[bytes]) -> Strings:
@@ -75,7 +73,22 @@ def listed_strings(name: str, shape: tuple[int, ...], elements: Iterable[bytes])
 
 def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
     """A JSON list of texts, flat or nested; raises BadRequest."""
-    found, rest = list[bytes](), [data]
+    level: list[object] = [data]
+    while set(map(type, level)) == {list}:
+        level = list(chain.from_iterable(level))  # type: ignore[arg-type]
+    try:
+        elements = list(map(str.encode, level))  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError):
+        elements = _texts_among(name, level)
+    raw = packed(elements)
+    check_texts(name, math.prod(shape), len(raw))
+    return _counted(name, Strings(shape, raw), len(elements))
+
+
+def _texts_among(name: str, rest: list[object]) -> list[bytes]:
+    """Texts where some are nested more deeply than others; raises BadRequest for the first that is none."""
+    found = list[bytes]()
+    rest.reverse()
     while rest:
         one = rest.pop()
         if isinstance(one, list):
@@ -87,7 +100,18 @@ def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
                 raise BadRequest(f"tensor '{name}': {one!r:.50} is no UTF-8 text: {error.reason}") from None
         else:
             raise BadRequest(f"tensor '{name}': BYTES holds {one!r:.50}; a text is expected")
-    return listed_strings(name, shape, found)
+    return found
+
+
+def _counted(name: str, strings: Strings, given: int) -> Strings:
+    """As many as its shape says; raises BadRequest."""
+    wanted = strings.size
+    if given != wanted:
+        given, more = min(given, wanted + 1), " or more" if given > wanted else ""
+        raise BadRequest(
+            f"tensor '{name}': {given} strings{more} given, {list(strings.shape)} needs {wanted}"
+        )
+    return strings
 
 
 def contiguous(value: Value) -> Value:

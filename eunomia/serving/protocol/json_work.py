@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import orjson
 
 from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
@@ -57,7 +58,10 @@ def put_numbers_in(content: Json, numbers: Sequence[Value | None]) -> bytes:
     for entry, array in zip(entries_of(content, "outputs"), numbers, strict=True):
         if array is not None:
             entry["data"] = plain_numbers(array)
-    return json.dumps(content, separators=(",", ":")).encode()
+    try:
+        return orjson.dumps(content)
+    except TypeError:  # an id that is no UTF-8
+        return json.dumps(content, separators=(",", ":")).encode()
 
 
 def send(line: socket.socket, head: Message, pieces: Sequence[bytes | memoryview]) -> None:

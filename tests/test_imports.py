@@ -47,7 +47,11 @@ EDGES: dict[str, tuple[str, ...]] = {
     "alembic": ("eunomia.serving.tenants",),
     "prometheus_client": tuple(f"eunomia.serving.observe.{name}" for name in ("front", "metrics", "turns")),
     "hdrh": ("eunomia.serving.load",),
-    "orjson": ("eunomia.serving.devices", "eunomia.serving.observe.twin"),
+    "orjson": (
+        "eunomia.serving.devices",
+        "eunomia.serving.observe.twin",
+        "eunomia.serving.protocol.json_work",
+    ),
     "uvloop": ("eunomia.cli.serve",),
     "clarabel": ("eunomia.cluster",),
     "cma": ("eunomia.learning", "eunomia.cluster"),

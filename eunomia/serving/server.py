@@ -22,6 +22,7 @@ from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.memory import keep_freed_memory
 from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.devices.walking import walk_compiled
 from eunomia.serving.dispatch.clock import WallClock
 from eunomia.serving.dispatch.harvest import HarvestOptions
 from eunomia.serving.dispatch.options import DispatchOptions
@@ -175,6 +176,7 @@ class Server:
         keep_freed_memory()
         try:
             await warm_up_beside(*self._to_ask)
+            await asyncio.to_thread(walk_compiled)
             if self.options.audit_dir is not None:
                 self._audit = Audit(self.options.audit_dir)
                 self.service.note = self._audit.record

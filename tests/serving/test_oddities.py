@@ -205,7 +205,9 @@ def test_a_port_that_no_request_can_name_is_refused_when_it_loads(
 ) -> None:
     """As it was, it was READY, and each request was refused."""
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1] * rank)]
-    model = helper.make_model(helper.make_graph([], "g", *((ports, []) if side == "inputs" else ([], ports))))
+    other = [helper.make_tensor_value_info("other", TensorProto.FLOAT, [1])]
+    sides = (ports, other) if side == "inputs" else (other, ports)
+    model = helper.make_model(helper.make_graph([], "g", *sides))
     if says:
         with pytest.raises(ModelError, match=re.escape(says)):
             ports_of(model)

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import orjson
 
 from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
@@ -57,6 +58,9 @@ def put_numbers_in(content: Json, numbers: Sequence[Value | None]) -> bytes:
     for entry, array in zip(entries_of(content, "outputs"), numbers, strict=True):
         if array is not None:
             entry["data"] = plain_numbers(array)
+    if all(array is None or isinstance(array, Strings) or np.isfinite(array).all() for array in numbers):
+        with contextlib.suppress(TypeError):  # an id that is no UTF-8
+            return orjson.dumps(content)  # which has no word for infinity
     return json.dumps(content, separators=(",", ":")).encode()
 
 

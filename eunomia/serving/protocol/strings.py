@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 
-from eunomia.serving.devices.strings import BYTES, Strings, Value, packed
+from eunomia.serving.devices.strings import BYTES, Elements, Strings, Value, packed
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.nesting import UNLIKE, check_nesting
 
@@ -55,18 +55,16 @@ def check_texts(name: str, wanted: int, size: int) -> None:
 
 def raw_strings(name: str, shape: tuple[int, ...], raw: bytes | memoryview) -> Strings:
     """Elements behind their lengths, without a copy; raises BadRequest."""
-    strings, wanted = Strings(shape, raw), math.prod(shape)
+    wanted = math.prod(shape)
     check_texts(name, wanted, len(raw))
+    elements = Elements.of(raw, wanted + 1)
     try:
-        given = sum(1 for _ in islice(map(bytes.decode, strings.elements()), wanted + 1))
+        elements.check()
     except UnicodeDecodeError as error:
         raise BadRequest(f"tensor '{name}': an element is no UTF-8 text: {error.reason}") from None
     except ValueError as error:
         raise BadRequest(f"tensor '{name}': {error}") from None
-    if given != wanted:
-        more = " or more" if given > wanted else ""
-        raise BadRequest(f"tensor '{name}': {given} strings{more} given, {list(shape)} needs {wanted}")
-    return strings
+    return _counted(name, Strings(shape, raw), len(elements.starts))
 
 
 def listed_strings(name: str, shape: tuple[int, ...], elements: Iterable[bytes]) -> Strings:
@@ -76,19 +74,46 @@ def listed_strings(name: str, shape: tuple[int, ...], elements: Iterable[bytes])
 
 def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
     """A JSON list of texts, flat or nested; raises BadRequest."""
-    given = np.array(data, object)  # what differs in length stays a list
-    found = list[bytes]()
-    for one in given.ravel().tolist():
-        if isinstance(one, list):
+    level, sizes = list[object]([data]), list[int]()
+    while set(map(type, level)) == {list}:
+        lengths = set(map(len, level))  # type: ignore[arg-type]
+        if len(lengths) > 1:
             raise BadRequest(f"tensor '{name}': {UNLIKE}")
+        sizes.extend(lengths)
+        level = list(chain.from_iterable(level))  # type: ignore[arg-type]
+    try:
+        elements = list(map(str.encode, level))  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError):
+        raise _no_texts(name, level) from None
+    raw = packed(elements)
+    check_texts(name, math.prod(shape), len(raw))
+    strings = _counted(name, Strings(shape, raw), len(elements))
+    check_nesting(name, tuple(sizes), shape)
+    return strings
+
+
+def _no_texts(name: str, elements: list[object]) -> BadRequest:
+    """What is wrong with the first that is no text."""
+    for one in elements:
+        if isinstance(one, list):
+            return BadRequest(f"tensor '{name}': {UNLIKE}")
         if not isinstance(one, str):
-            raise BadRequest(f"tensor '{name}': BYTES holds {one!r:.50}; a text is expected")
+            return BadRequest(f"tensor '{name}': BYTES holds {one!r:.50}; a text is expected")
         try:
-            found.append(one.encode())
+            one.encode()
         except UnicodeEncodeError as error:  # half of a pair of surrogates
-            raise BadRequest(f"tensor '{name}': {one!r:.50} is no UTF-8 text: {error.reason}") from None
-    strings = listed_strings(name, shape, found)
-    check_nesting(name, given.shape, shape)
+            return BadRequest(f"tensor '{name}': {one!r:.50} is no UTF-8 text: {error.reason}")
+    raise AssertionError("each of them is a text")
+
+
+def _counted(name: str, strings: Strings, given: int) -> Strings:
+    """As many as its shape says; raises BadRequest."""
+    wanted = strings.size
+    if given != wanted:
+        given, more = min(given, wanted + 1), " or more" if given > wanted else ""
+        raise BadRequest(
+            f"tensor '{name}': {given} strings{more} given, {list(strings.shape)} needs {wanted}"
+        )
     return strings
 
 

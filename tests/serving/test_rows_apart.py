@@ -94,9 +94,10 @@ def test_requests_of_a_sequence_are_answered_as_if_alone(
     chosen = replace(options(tmp_path).dispatch, max_batch=8)
     rng = np.random.default_rng(0)
     inputs = [rng.random((1 + n % 3, 4), np.float32) for n in range(48)]
-    with caplog.at_level(logging.WARNING), running(
-        tmp_path, networks=[Entry("attention", path)], dispatch=chosen
-    ) as server:  # fmt: skip
+    with (
+        caplog.at_level(logging.WARNING),
+        running(tmp_path, networks=[Entry("attention", path)], dispatch=chosen) as server,
+    ):
 
         def one(x: np.ndarray) -> list[float]:
             tensor = {"name": "x", "datatype": "FP32", "shape": list(x.shape), "data": x.ravel().tolist()}

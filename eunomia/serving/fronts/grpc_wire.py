@@ -137,10 +137,8 @@ class Wire:
             )
             return
         if (for_s := self._bars.put(self._port, one.host, now_s)) > 0.0:
-            log.warning(
-                "connections over gRPC from %s were ended: %d KB belong to no call; it gets no new ones for %.0f s",
-                one.host, came / 1e3, for_s,
-            )  # fmt: skip
+            text = "connections over gRPC from %s were ended: %d KB belong to no call; it gets no new ones for %.0f s"
+            log.warning(text, one.host, came / 1e3, for_s)
 
 
 def in_crumbs(data: bytes) -> bool:

@@ -316,7 +316,7 @@ def test_a_message_that_is_here_waits_for_its_turn_and_keeps_its_place() -> None
             return message
 
         door = Door(DoorLimits(PATIENCE_S, PATIENCE_S, 4), as_it_is, turn)
-        context: Any = SimpleNamespace(read=lambda: asyncio.sleep(0, b"message"))
+        context: Any = SimpleNamespace(read=lambda: asyncio.sleep(0, b"message"), peer=lambda: "")
         reading = [asyncio.create_task(door.read(context, "bronze")) for _ in range(5)]
         for _ in range(5):
             await asyncio.sleep(0)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from eunomia.serving.fronts import grpc_wire
 from eunomia.serving.fronts.barring import FIRST_S, Bars, Connected, bar, connection_at, end
-from eunomia.serving.fronts.grpc_wire import BASE, LOOKED_AT, MUCH, Wire, in_crumbs
+from eunomia.serving.fronts.grpc_wire import BASE, CALL, LOOKED_AT, STREAMS, WINDOW, Wire, in_crumbs
 from tests.hostile import frames
 from tests.patience import PATIENCE_S, until
 from tests.serving.live import GOLD, ask, running
@@ -75,25 +75,25 @@ def test_no_bytes_take_long(data: bytes, repeat: int) -> None:
 
 
 def test_what_a_call_accounts_for_is_due_and_the_rest_is_not() -> None:
-    wire = Wire()
+    wire, ways = Wire(), STREAMS * (WINDOW + CALL)
     assert wire.beyond("a", BASE - 1, time.monotonic()) < (0.0, 0.0)
     with wire.call("a"):
         now_s = wire._accounts["a"].since_s
         with wire.message("a", 2**24):
-            beyond, came = wire.beyond("a", 2**24, now_s)
-            assert beyond < 0.0 < came, "it is on its way"
-            assert wire.beyond("a", 2**25, now_s)[0] > 0.0
-        assert wire.beyond("a", 2**24, now_s)[0] > 0.0, "nobody awaits it"
+            far, beyond = wire.beyond("a", 2**24 + ways, now_s)
+            assert far < 0.0 < beyond, "it may be on its way"
+            assert wire.beyond("a", 2**25 + ways, now_s)[0] > 0.0
+        assert wire.beyond("a", 2**24 + ways, now_s)[0] > 0.0, "nobody awaits it"
         wire.took("a", 2**24)
-        assert wire.beyond("a", 2**24 + BASE, now_s)[1] < 0.0
-    assert wire.beyond("b", MUCH + 2 * BASE, now_s)[0] > MUCH, "every connection has its own"
+        assert wire.beyond("a", 2**24 + BASE + WINDOW, now_s)[1] < 0.0
+    assert wire.beyond("b", 2 * ways, now_s)[0] > 0.0, "every connection has its own"
 
 
 def test_an_old_connection_may_have_sent_more_pings() -> None:
     wire = Wire()
     wire.took("a", 0)
     since_s = wire._accounts["a"].since_s
-    assert wire.beyond("a", 2 * BASE, since_s)[0] > 0.0 > wire.beyond("a", 2 * BASE, since_s + 60.0)[0]
+    assert wire.beyond("a", 2 * BASE, since_s)[1] > 0.0 > wire.beyond("a", 2 * BASE, since_s + 60.0)[1]
 
 
 # --- the kernel ------------------------------------------------------------------------------------------

@@ -12,13 +12,12 @@ import grpc
 from eunomia.serving.fronts.connections import ConnectionLimits
 from eunomia.serving.fronts.grpc import SERVICE, GrpcFront
 from eunomia.serving.fronts.grpc_door import Door, DoorLimits
+from eunomia.serving.fronts.grpc_wire import STREAMS
 from eunomia.serving.fronts.health import DEFINITION, HealthFront
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.reflection import ReflectionFront, files_of
 from eunomia.serving.service import Service
 from eunomia.serving.takeover.sockets import cut
-
-STREAMS = 128  # of a connection; clients keep further calls until one ends
 
 
 async def open_grpc(
@@ -46,7 +45,7 @@ async def open_grpc(
             ("grpc.max_connection_age_ms", int(limits.age_s * 1e3)),
             ("grpc.max_allowed_incoming_connections", limits.most),
             ("grpc.http2.bdp_probe", 0),  # a message that nobody reads gets the least window
-            ("grpc.max_concurrent_streams", STREAMS),
+            ("grpc.max_concurrent_streams", STREAMS),  # clients keep further calls until one ends
             ("grpc.http.overload_protection", 0),  # it counts streams that have ended, and refuses others
             ("grpc.per_message_decompression", 0),  # the library inflates without a bound; the door has one
         ]

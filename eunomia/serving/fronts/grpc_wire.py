@@ -26,7 +26,8 @@ BUSY_SHARE = 0.1  # of a core that this process used meanwhile
 AT_ONCE, BEYOND = 256, 32  # descriptors in one look; so many behind the last that was open
 BASE, PER_S = 128 * 1024, 4096  # bytes of a connection for settings, pings and the like
 CALL = 16 * 1024  # of a call, or a message of a stream: its headers, and windows for its answer
-WINDOW = 64 * 1024  # the library lets a client send so much that nobody has asked for
+WINDOW = 64 * 1024  # the library lets a client send so much of a call that nobody has asked for
+STREAMS = 128  # calls of a connection, most of which ``Door`` may not have seen yet
 FRAMING = 1.125  # of a message
 MUCH = 1024**2  # beyond what is allowed
 GONE_S = 10.0  # after the last that was seen of a connection; a round through all descriptors takes less
@@ -96,10 +97,10 @@ class Wire:
         return mine
 
     def beyond(self, peer: str, received: int, now_s: float) -> tuple[float, float]:
-        """Bytes that no message accounts for: beyond those that may be on their way, and beyond what has come whole."""
+        """Bytes that no message accounts for, by all that may be on its way, and by the windows of its known calls."""
         mine = self._account(peer)
         came = received - mine.due - BASE - PER_S * (now_s - mine.since_s)
-        return came - FRAMING * mine.awaited - WINDOW * mine.calls, came
+        return came - FRAMING * mine.awaited - STREAMS * (WINDOW + CALL), came - WINDOW * mine.calls
 
     def _look(self) -> None:
         """At some descriptors; at all in turn."""
@@ -123,22 +124,22 @@ class Wire:
         asyncio.get_running_loop().call_later(wait_s, self._look)
 
     def _judge(self, one: Connected, now_s: float) -> None:
-        beyond, came = self.beyond(one.peer, one.received, now_s)
-        if beyond > 0.0 or (came > 0.0 and in_crumbs(one.waiting(LOOKED_AT))):
-            self._cut(one, came, now_s)
+        far, beyond = self.beyond(one.peer, one.received, now_s)
+        if far > 0.0 or (beyond > 0.0 and in_crumbs(one.waiting(LOOKED_AT))):
+            self._cut(one, beyond, now_s)
 
-    def _cut(self, one: Connected, came: float, now_s: float) -> None:
+    def _cut(self, one: Connected, beyond: float, now_s: float) -> None:
         self.ended += 1
         end(one)
         self._strikes[one.host] += 1
-        if came < MUCH and self._strikes[one.host] == 1:
+        if beyond < MUCH and self._strikes[one.host] == 1:
             log.warning(
-                "a connection over gRPC from %s was ended: %d KB belong to no call", one.host, came / 1e3
+                "a connection over gRPC from %s was ended: %d KB belong to no call", one.host, beyond / 1e3
             )
             return
         if (for_s := self._bars.put(self._port, one.host, now_s)) > 0.0:
             text = "connections over gRPC from %s were ended: %d KB belong to no call; it gets no new ones for %.0f s"
-            log.warning(text, one.host, came / 1e3, for_s)
+            log.warning(text, one.host, beyond / 1e3, for_s)
 
 
 def in_crumbs(data: bytes) -> bool:

@@ -243,8 +243,8 @@ class Server:
             self._reception.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        if self.service.connections is not None:
-            self.service.connections.end_all()
+        if self._reception is not None:
+            self._reception.end()
         if self._json is not None:
             self._json.close()
         for task in (self._keeper, self._watcher, self._follower, self._exchange, self._looker):

@@ -195,7 +195,30 @@ def test_where_descriptors_run_out_the_most_crowded_address_makes_room(loop: str
         for line in lines[2:]:
             line.close()
         await until_async(lambda: not len(connections))  # who leaves is not counted any more
-        here.close()
+        here.end()
+
+    pytest.importorskip(loop).run(main())
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_of_many_that_leave_at_once_a_few_go_in_a_turn(
+    loop: str, crowd: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "HEARD", 2)
+
+    async def main() -> None:
+        sockets = await sockets_at("127.0.0.1", 0)
+        connections, turns = Connections(ConnectionLimits()), Turns()
+        here = Reception(sockets, connections, Echo, Rota(turns), turns)
+        port = sockets[0].getsockname()[1]
+        lines = [crowd.enter_context(await asyncio.to_thread(connect, port, FLOOD)) for _ in range(9)]
+        await until_async(lambda: len(connections) == len(lines))
+        for line in lines:
+            line.close()
+        while left := len(connections):
+            await asyncio.sleep(0)
+            assert left - len(connections) <= 2
+        here.end()
 
     pytest.importorskip(loop).run(main())
 

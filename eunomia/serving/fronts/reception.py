@@ -1,16 +1,19 @@
 """The HTTP port: connections are counted from the first moment on, and cost next to nothing until they say something.
 
 The event loop would accept thousands in one turn, and close whoever waits where descriptors run out. So sockets are
-accepted here, a few in a turn. With its first bytes a connection gets its protocol, addresses in turn. Over TLS one
-handshake begins in a turn. Of more than ``GREETINGS`` that go on, the oldest of the most crowded address ends.
+accepted here, a few in a turn, and heard by a selector of their own: ten thousand may leave at once. With its first
+bytes a connection gets its protocol, addresses in turn. Over TLS one handshake begins in a turn. Of more than
+``GREETINGS`` that go on, the oldest of the most crowded address ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import selectors
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -23,6 +26,7 @@ from eunomia.serving.observe.turns import Turns
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
 ACCEPTED = 32  # in one turn of the event loop
+HEARD = 256  # of those that have said something, or have left, in one turn
 GREETINGS = 256  # handshakes that have begun
 PAUSE_S = 0.05  # until the system, which refused a descriptor, is asked again
 
@@ -56,12 +60,16 @@ class Reception:
         self.sockets, self.connections = sockets, connections
         self.loop = asyncio.get_running_loop()
         self.welcome = partial(self.loop.connect_accepted_socket, make)
-        self.soon = rota.do  # a connection gets its protocol
+        self._rota = rota
         self.greetings: Crowds[Guest] | None = None
+        self.greet: Callable[[str, Callable[[], None]], None] | None = None  # with a handshake, in turn
         if tls is not None:
             self.welcome = partial(self.welcome, ssl=tls, ssl_handshake_timeout=connections.limits.head_s)
-            self.soon, self.greetings = Rota(turns, most_s=0.0).join, Crowds()
+            self.greet, self.greetings = Rota(turns, most_s=0.0).join, Crowds()
         self._told = False
+        self._silent = selectors.DefaultSelector()
+        self._heard: deque[Guest] = deque()
+        self.loop.add_reader(self._silent.fileno(), self._hear)
         for one in sockets:
             one.setblocking(False)
             self._listen(one)
@@ -73,11 +81,38 @@ class Reception:
                 self.loop.remove_reader(one)
                 one.close()
 
+    def end(self) -> None:
+        """Nobody is served any more."""
+        self.close()
+        self.connections.end_all()
+        self.loop.remove_reader(self._silent.fileno())
+        self._silent.close()
+
+    def hear(self, guest: Guest) -> None:
+        """It has said nothing yet."""
+        self._silent.register(guest.sock, selectors.EVENT_READ, guest)
+
+    def forget(self, guest: Guest) -> None:
+        """It need not be heard any more."""
+        with suppress(KeyError):
+            self._silent.unregister(guest.sock)
+
+    def _hear(self) -> None:
+        self._rota.begin()
+        if not self._heard:
+            self._heard.extend(key.data for key, _ in self._silent.select(0))
+        for _ in range(min(HEARD, len(self._heard))):
+            guest = self._heard.popleft()
+            if guest.here:
+                self.forget(guest)
+                self._rota.do(guest.address, guest.heard)
+
     def _listen(self, one: socket.socket) -> None:
         if one.fileno() >= 0:
             self.loop.add_reader(one, self._accept, one)
 
     def _accept(self, one: socket.socket) -> None:
+        self._rota.begin()
         for _ in range(ACCEPTED):
             try:
                 sock, peer = one.accept()
@@ -105,42 +140,51 @@ class Reception:
 class Guest:
     """A connection that has not said anything yet, or whose handshake goes on."""
 
-    __slots__ = ("_entering", "_here", "_sock", "address")
+    __slots__ = ("_entering", "_reception", "address", "sock")
     transport: asyncio.Transport | None = None
 
-    def __init__(self, here: Reception, sock: socket.socket, address: str) -> None:
-        self._here, self._sock, self.address = here, sock, address
+    def __init__(self, reception: Reception, sock: socket.socket, address: str) -> None:
+        self._reception, self.sock, self.address = reception, sock, address
         self._entering: asyncio.Task[None] | None = None
-        here.loop.add_reader(sock, self._spoken)
+        reception.hear(self)
 
-    def _spoken(self) -> None:
+    @property
+    def here(self) -> bool:
+        """Whether it has not been ended."""
+        return self.sock.fileno() >= 0
+
+    def heard(self) -> None:
         """Its first bytes are here, or it has left."""
+        if not self.here:
+            return
         try:
-            left = not self._sock.recv(1, socket.MSG_PEEK)
+            left = not self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
+            self._reception.hear(self)
             return
         except OSError:
             left = True
         if left:
-            self._here.connections.gone(self)
-            self.force_close()
+            self._reception.connections.gone(self)
+            self.sock.close()
+        elif (greet := self._reception.greet) is not None:
+            greet(self.address, self._enter)
         else:
-            self._here.loop.remove_reader(self._sock)
-            self._here.soon(self.address, self._enter)
+            self._enter()
 
     def _enter(self) -> None:
-        if self._sock.fileno() < 0:
+        if not self.here:
             return
-        self._entering = self._here.loop.create_task(self._entered())
-        if (greetings := self._here.greetings) is not None:
+        self._entering = self._reception.loop.create_task(self._entered())
+        if (greetings := self._reception.greetings) is not None:
             greetings.join(self.address, self)
             if greetings.total > GREETINGS:
-                self._here.connections.end(next(iter(next(greetings.largest_first()).waiting)), "most")
+                self._reception.connections.end(next(iter(next(greetings.largest_first()).waiting)), "most")
 
     async def _entered(self) -> None:
-        here = self._here
+        here = self._reception
         try:
-            await here.welcome(self._sock)
+            await here.welcome(self.sock)
         except OSError as error:  # as clients make them
             log.debug("no handshake: %s", error)
         finally:
@@ -148,15 +192,15 @@ class Guest:
             self._greeted()
 
     def _greeted(self) -> None:
-        if self._here.greetings is not None:
-            self._here.greetings.leave(self.address, self)
+        if self._reception.greetings is not None:
+            self._reception.greetings.leave(self.address, self)
 
     def force_close(self) -> None:
         """Whatever it does."""
         if self._entering is None:
-            self._here.loop.remove_reader(self._sock)
-            self._sock.close()
+            self._reception.forget(self)
+            self.sock.close()
             return
         self._greeted()
         with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # the transport, which has it now, sees its end
+            self.sock.shutdown(socket.SHUT_RDWR)  # the transport, which has it now, sees its end

@@ -25,7 +25,7 @@ REQUIREMENT = re.compile(
 OURS = ("test", "dev", "bench", "fuzz")  # extras of those who work on Eunomia itself
 MODULES = {"tomli-w": "tomli_w"}  # distribution -> module, where they differ
 PYTHONS = ((3, 11), (3, 14))  # the first, and the first that is too new
-OWN_FILES = 200  # of a server, beside its connections
+OWN_FILES, PORTS = 200, 2  # of a server: files beside its connections, and where they come
 State = Literal["ok", "note", "fault"]
 
 
@@ -200,11 +200,12 @@ def limits() -> Iterator[Finding]:
     from eunomia.config.server import ServerConfig
 
     fields = ServerConfig.model_fields
-    wanted = int(fields["max_connections"].default) + OWN_FILES
+    most = int(fields["max_connections"].default)
+    wanted = PORTS * most + OWN_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     said = f"{_count(soft)}, may be raised to {_count(hard)}"
     if hard != resource.RLIM_INFINITY and hard < wanted:
-        remedy = f"ulimit -n {wanted} for a server with {wanted - OWN_FILES:,} connections, its default"
+        remedy = f"ulimit -n {wanted} for a server with {most:,} connections at each port, its default"
         yield Finding("machine", "open files", said, "note", remedy)
     else:
         yield Finding("machine", "open files", said)

@@ -196,7 +196,9 @@ class ServerConfig(Section):
     max_grpc_mib: Mib = 16.0  # of a message over gRPC, whose library copies it in the event loop
     max_json_mib: Mib = 16.0  # of a message whose numbers are JSON; raw tensors need none
     drain_s: Positive = 10.0
-    max_connections: Count = 10_000  # over HTTP; those that have waited longest end first
+    max_connections: Count = (
+        10_000  # over HTTP, and as many over gRPC; those that have waited longest end first
+    )
     head_s: Positive = 10.0  # for the first header of a connection
     idle_s: Positive = 75.0  # between two requests
     body_s: Positive = 30.0  # for a body

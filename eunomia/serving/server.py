@@ -8,7 +8,6 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +33,7 @@ from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lane import Lane
+from eunomia.serving.fronts.reception import Reception, sockets_at
 from eunomia.serving.models.repository import Entry, Repository
 from eunomia.serving.observe.audit import Audit
 from eunomia.serving.observe.co_runs import neighbours_of, write_co_runs
@@ -53,7 +53,6 @@ from eunomia.serving.tenants.grants import Directory
 from eunomia.serving.tenants.limits import Limits
 
 log = logging.getLogger("eunomia.serving")
-BACKLOG = 1024  # connections that wait to be accepted
 AGE_VARIES = 1.2  # connections of gRPC end at their age, a tenth sooner or later
 
 
@@ -150,7 +149,8 @@ class Server:
         self.http_port, self.grpc_port = options.http_port, options.grpc_port
         self.left = 0
         self._runner: web.AppRunner | None = None
-        self.listening: list[asyncio.Server] = []
+        self.listening: Sequence[socket.socket] = ()
+        self._reception: Reception | None = None
         self.succession = Succession(self, options.host)
         self._json: JsonProcess | None = None
         self._making: set[asyncio.Task[None]] = set()  # answers over HTTP
@@ -241,10 +241,12 @@ class Server:
         if self._grpc is not None:
             await self._grpc.stop(0.5)
         await self.pool.close()
-        for http in self.listening:
-            http.close()
+        if self._reception is not None:
+            self._reception.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._reception is not None:
+            self._reception.end()
         if self._json is not None:
             self._json.close()
         for task in (self._keeper, self._watcher, self._follower, self._exchange, self._looker):
@@ -298,8 +300,8 @@ class Server:
 
     def stop_listening(self) -> None:
         """Another process serves: no new connections, and those over HTTP end with their next answer."""
-        for http in self.listening:
-            http.close()
+        if self._reception is not None:
+            self._reception.close()
         self.service.leaving = True
         if self._exchange is not None:
             self._exchange.cancel()
@@ -307,12 +309,12 @@ class Server:
     @property
     def connected(self) -> int:
         """Connections, of both protocols."""
-        rest = self._runner.server if self._runner is not None else None
-        return (len(rest.connections) if rest else 0) + (connected(self.grpc_port) if self.grpc_port else 0)
+        http = self.service.connections
+        return (len(http) if http else 0) + (connected(self.grpc_port) if self.grpc_port else 0)
 
     async def _open_http(self, before: Estate | None) -> None:
-        limits = self.options.connections
-        connections = Connections(replace(limits, most=room_for(limits.most)))
+        limits, ports = self.options.connections, 1 if self.options.grpc_port is None else 2
+        connections = Connections(replace(limits, most=room_for(limits.most, ports)))
         front = HttpFront(self.service, self.options.max_body_bytes, connections, self.options.max_json_bytes)
         self._json = front.json
         self._runner = web.AppRunner(  # cancellation: a client that goes away is served no further
@@ -321,30 +323,28 @@ class Server:
         await self._runner.setup()
         rest = self._runner.server
         assert rest is not None, "set up above"
-        self._watcher = asyncio.create_task(connections.watch(rest))
+        self._watcher = asyncio.create_task(connections.watch())
         self.service.connections = connections
         inference = Inference(self.service, front.json, self.options.max_body_bytes, connections)
         self._making = inference.making
         try:
-            open_at = partial(
-                asyncio.get_running_loop().create_server,
-                lambda: Lane(rest, inference),
-                ssl=self._tls,
-                backlog=BACKLOG,
-            )
             if before is not None:
-                self.listening = [await open_at(sock=socket.socket(fileno=n)) for n in before.listening]
+                self.listening = [socket.socket(fileno=n) for n in before.listening]
             else:
-                self.listening = [await open_at(self.options.host, self.options.http_port)]
+                self.listening = await sockets_at(self.options.host, self.options.http_port)
         except OSError:
             raise OutputError(self._closed("http_port", self.options.http_port)) from None
-        self.http_port = self.listening[0].sockets[0].getsockname()[1]
+        self.http_port = self.listening[0].getsockname()[1]
+        rota, turns = self.service.rota, self.service.books.turns
+        self._reception = Reception(
+            self.listening, connections, lambda: Lane(rest, inference), rota, turns, self._tls
+        )
 
     async def _open_grpc(self, port: int, *, alone: bool) -> None:
         from eunomia.serving.fronts.grpc_server import open_grpc
 
-        assert self._json is not None, "HTTP is open already"
-        address, limits = f"{self.options.host}:{port}", self.options.connections
+        assert self._json is not None and self.service.connections is not None, "HTTP is open already"
+        address, limits = f"{self.options.host}:{port}", self.service.connections.limits
         why = why_taken(self.options.host, port) if port and alone else ""
         if why:
             raise OutputError(self._closed("grpc_port", port, why))

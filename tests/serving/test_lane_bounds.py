@@ -110,7 +110,8 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
             await until_async(
                 lambda: any(c.transport and c.transport.get_write_buffer_size() for c in server.connections)
             )
-            connections._end(server.connections[0], "idle")
+            connections.came(server.connections[0], "127.0.0.1")
+            connections.end(server.connections[0], "idle")
             await until_async(lambda: not server.connections)
         listening.close()
 

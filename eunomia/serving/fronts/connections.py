@@ -1,31 +1,32 @@
 """Bounds on HTTP connections, so that slow, silent and half-open ones cost little and end.
 
 Looked at once a second, away from the way of requests. A connection ends when it has not sent a whole header in
-``head_s`` (``idle_s`` once it was served), or not its whole body in ``body_s``. Of more than ``most`` connections,
-those end first that come from the address with the most of them, and have waited longest without a request. Of bodies
-that together hold more than ``buffered_bytes`` while they arrive, the largest end first.
+``head_s`` (``idle_s`` once it was served), or not its whole body in ``body_s``. Of bodies that together hold more than
+``buffered_bytes`` while they arrive, the largest end first. The ``most`` connections are kept to at each newcomer: for
+it one ends of the address with the most of them, which has waited longest without a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import resource
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
-from aiohttp.web_protocol import RequestHandler
+
+from eunomia.serving.fronts.crowds import Crowds
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 1.0
 AT_ONCE = 4  # connections that end in one round of the event loop
-OWN_FILES = 200  # descriptors that are not connections: devices, ledger, database, gRPC
+LOOKED_AT = 256  # connections in one round; to look at one takes microseconds
+OWN_FILES = 200  # descriptors that are not connections: devices, ledger, database; and of those that just end
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,18 @@ class ConnectionLimits:
     body_s: float = 30.0
     age_s: float = 60.0  # of a connection over gRPC, which then gets a new one
     buffered_bytes: int = 512 * 1024**2
+
+
+class Connection(Protocol):
+    """What may have to end."""
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """None if it has none yet, or any more."""
+        ...
+
+    def force_close(self) -> None:
+        """End it."""
 
 
 class Content(Protocol):
@@ -57,6 +70,9 @@ class Content(Protocol):
 class _Seen:
     """One connection. ``since_s``: of its opening, or of the end of its last request; ``content``: of one in work."""
 
+    address: str
+    transport: asyncio.Transport | None
+    secure: bool
     since_s: float
     served: bool = False
     content: Content | None = None
@@ -71,7 +87,8 @@ class Connections:
     ended: dict[str, int] = field(
         default_factory=lambda: {"head": 0, "idle": 0, "body": 0, "most": 0, "bytes": 0}
     )
-    _seen: dict[RequestHandler, _Seen] = field(default_factory=dict)
+    _seen: dict[Connection, _Seen] = field(default_factory=dict)
+    _crowds: Crowds[Connection] = field(default_factory=Crowds)
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -91,42 +108,94 @@ class Connections:
 
         return noting
 
-    def begun(self, connection: RequestHandler, content: Content) -> None:
-        """A request has come; its body follows."""
-        now_s = time.monotonic()
-        seen = self._seen.get(connection)
-        if seen is None:
-            seen = self._seen[connection] = _Seen(now_s)
-        seen.content, seen.began_s = content, now_s
+    def admit(self, connection: Connection, address: str) -> None:
+        """A newcomer: if there are too many, others end, or where none can it does."""
+        self.came(connection, address)
+        self.make_room()
+        if len(self) > self.limits.most and connection in self._seen:
+            self.end(connection, "most")
 
-    def over(self, connection: RequestHandler) -> None:
+    def came(self, connection: Connection, address: str) -> None:
+        """It is here, in place of one that was admitted and is gone soon."""
+        transport = connection.transport
+        secure = transport is not None and transport.get_extra_info("sslcontext") is not None
+        self._seen[connection] = _Seen(address, transport, secure, time.monotonic())
+        self._crowds.join(address, connection)
+
+    def gone(self, connection: Connection) -> None:
+        """Nobody is there any more."""
+        if (seen := self._seen.pop(connection, None)) is not None:
+            self._crowds.leave(seen.address, connection)
+
+    def begun(self, connection: Connection, content: Content) -> None:
+        """A request has come; its body follows."""
+        if (seen := self._seen.get(connection)) is not None:
+            seen.content, seen.began_s = content, time.monotonic()
+            self._crowds.ask(seen.address, connection)
+
+    def over(self, connection: Connection) -> None:
         """It has its answer."""
         if (seen := self._seen.get(connection)) is not None:
             seen.content, seen.served, seen.since_s = None, True, time.monotonic()
+            self._crowds.rest(seen.address, connection)
 
-    async def watch(self, server: web.Server) -> None:
+    async def watch(self) -> None:
         """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
-            await self.look(server.connections, time.monotonic())
+            await self.look(time.monotonic())
 
-    async def look(self, connections: list[RequestHandler], now_s: float) -> None:
+    async def look(self, now_s: float) -> None:
         """End what is over a limit, a few at a time; one that has begun or ended a request meanwhile stays."""
-        self._seen = {c: self._seen.get(c) or _Seen(now_s) for c in connections}
-        ending = [(c, self._seen[c].content, reason) for c, reason in self._over_limits(now_s).items()]
-        for n, (connection, content, reason) in enumerate(ending, 1):
-            if connection in self._seen and self._seen[connection].content is content:
-                self._end(connection, reason)
+        steps = 0
+        for connection, seen in [*self._seen.items()]:
+            if self._seen.get(connection) is seen and (reason := self._reason(seen, now_s)):
+                self.end(connection, reason)
+                steps += LOOKED_AT // AT_ONCE
+            steps += 1
+            if steps >= LOOKED_AT:
+                steps = 0
+                await asyncio.sleep(0)
+        while self.make_room():
+            await asyncio.sleep(0)
+        for n, connection in enumerate([*self._too_large()], 1):
+            if connection in self._seen:
+                self.end(connection, "bytes")
             if n % AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    def _over_limits(self, now_s: float) -> dict[RequestHandler, str]:
-        """Which connections are to end, and why."""
-        found = {c: reason for c, seen in self._seen.items() if (reason := self._reason(seen, now_s))}
-        left = {c: seen for c, seen in self._seen.items() if c not in found}
-        found |= dict.fromkeys(self._too_many(left), "most")
-        left = {c: seen for c, seen in left.items() if c not in found}
-        return found | dict.fromkeys(self._too_large(left), "bytes")
+    def make_room(self) -> bool:
+        """End a few of those that are too many; True = there may be more."""
+        return all(len(self) > self.limits.most and self.end_one() for _ in range(AT_ONCE))
+
+    def end_one(self) -> bool:
+        """Of the most crowded address, what has waited longest, or else a request that arrives; False = none can."""
+        for crowd in islice(self._crowds.largest_first(), AT_ONCE):
+            arriving = (c for c in islice(crowd.asking, LOOKED_AT) if _arriving(self._seen[c]))
+            one = next(chain(crowd.waiting, arriving), None)
+            if one is not None:
+                self.end(one, "most")
+                return True
+        return False
+
+    def end(self, connection: Connection, reason: str) -> None:
+        """It is over a limit."""
+        self.ended[reason] += 1
+        if self.ended[reason] in (1, 100, 10_000):
+            log.warning("a connection was ended (%s; %d times so far)", reason, self.ended[reason])
+        self._cut(connection)
+
+    def end_all(self) -> None:
+        """The server ends."""
+        for connection in [*self._seen]:
+            self._cut(connection)
+
+    def _cut(self, connection: Connection) -> None:
+        seen = self._seen[connection]
+        self.gone(connection)
+        if seen.transport is not None and (seen.secure or seen.transport.get_write_buffer_size()):
+            seen.transport.abort()  # to be closed, it would wait for a client that may never read or say goodbye
+        connection.force_close()
 
     def _reason(self, seen: _Seen, now_s: float) -> str:
         limits = self.limits
@@ -136,26 +205,10 @@ class Connections:
             return "idle" if now_s - seen.since_s > limits.idle_s else ""
         return "head" if now_s - seen.since_s > limits.head_s else ""
 
-    def _too_many(self, left: dict[RequestHandler, _Seen]) -> Iterator[RequestHandler]:
-        over = len(left) - self.limits.most
-        if over <= 0:
-            return
-        waiting = [(s.since_s, n, c) for n, (c, s) in enumerate(left.items()) if s.content is None]
-        arriving = [(s.began_s, n, c) for n, (c, s) in enumerate(left.items()) if _arriving(s)]
-        crowds: dict[str, deque[RequestHandler]] = {}
-        for _, _, connection in [*sorted(waiting), *sorted(arriving)]:
-            crowds.setdefault(_address(connection), deque()).append(connection)
-        heap = [(-len(crowd), n, crowd) for n, crowd in enumerate(crowds.values())]
-        heapq.heapify(heap)
-        for _ in range(min(over, len(waiting) + len(arriving))):
-            size, n, crowd = heap[0]
-            yield crowd.popleft()
-            heapq.heapreplace(heap, (size + 1, n, crowd))
-
-    def _too_large(self, left: dict[RequestHandler, _Seen]) -> Iterator[RequestHandler]:
+    def _too_large(self) -> Iterator[Connection]:
         sizes = [
             (s.content.total_bytes, n, c)
-            for n, (c, s) in enumerate(left.items())
+            for n, (c, s) in enumerate(self._seen.items())
             if s.content is not None and _arriving(s)
         ]
         held = sum(size for size, _, _ in sizes)
@@ -165,35 +218,21 @@ class Connections:
             yield connection
             held -= size
 
-    def _end(self, connection: RequestHandler, reason: str) -> None:
-        self.ended[reason] += 1
-        if self.ended[reason] in (1, 100, 10_000):
-            log.warning("a connection was ended (%s; %d times so far)", reason, self.ended[reason])
-        self._seen.pop(connection, None)
-        transport = connection.transport
-        if transport is not None and transport.get_write_buffer_size():
-            transport.abort()  # to be closed, it would wait for a client that may never read
-        connection.force_close()
-
-
-def _address(connection: RequestHandler) -> str:
-    """Where it comes from; "" if that is not known any more."""
-    peer = connection.transport.get_extra_info("peername") if connection.transport is not None else None
-    return str(peer[0]) if peer else ""
-
 
 def _arriving(seen: _Seen) -> bool:
     return seen.content is not None and not seen.content.is_eof()
 
 
-def room_for(wanted: int) -> int:
-    """Raise this process's limit of open files if need be; how many connections fit."""
+def room_for(wanted: int, ports: int) -> int:
+    """Raise this process's limit of open files if need be; how many connections fit, at each of so many ports."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    need = wanted + OWN_FILES
+    need = ports * wanted + OWN_FILES
     if soft < need:
         soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    fits = max(min(wanted, soft - OWN_FILES), 1)
+    fits = max(min(wanted, (soft - OWN_FILES) // ports), 1)
     if fits < wanted:
-        log.warning("the system lets this process hold %d connections, not %d (ulimit -n)", fits, wanted)
+        log.warning(
+            "the system lets this process hold %d connections at each port, not %d (ulimit -n)", fits, wanted
+        )
     return fits

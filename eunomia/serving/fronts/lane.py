@@ -79,6 +79,16 @@ class Lane(InTurn):
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody is there."""
+        super().connection_made(transport)
+        self._inference.connections.came(self, self._remote())
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Nobody is there any more."""
+        self._inference.connections.gone(self)
+        super().connection_lost(exc)
+
     def _received(self, data: bytes) -> None:
         if not data:
             super()._received(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -27,7 +28,7 @@ class Serves(Protocol):
     grpc_port: int | None
     service: Service
     pool: DevicePool
-    listening: list[asyncio.Server]
+    listening: Sequence[socket.socket]
 
     @property
     def connected(self) -> int:
@@ -98,7 +99,7 @@ class Succession:
         service = self._server.service
         if service.ledger is not None:
             service.ledger.share()
-        listening = [one.fileno() for http in self._server.listening for one in http.sockets]
+        listening = [one.fileno() for one in self._server.listening]
         names = {entry.name: None for entry in service.repository.entries(ready_only=True)}
         return Estate(listening, service.ledger.lock if service.ledger is not None else None, list(names))
 

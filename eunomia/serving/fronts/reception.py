@@ -1,0 +1,206 @@
+"""The HTTP port: connections are counted from the first moment on, and cost next to nothing until they say something.
+
+The event loop would accept thousands in one turn, and close whoever waits where descriptors run out. So sockets are
+accepted here, a few in a turn, and heard by a selector of their own: ten thousand may leave at once. With its first
+bytes a connection gets its protocol, addresses in turn. Over TLS one handshake begins in a turn. Of more than
+``GREETINGS`` that go on, the oldest of the most crowded address ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import selectors
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+
+from eunomia.serving.fronts.connections import Connections
+from eunomia.serving.fronts.crowds import Crowds
+from eunomia.serving.fronts.rota import Rota
+from eunomia.serving.observe.turns import Turns
+
+log = logging.getLogger("eunomia.serving")
+BACKLOG = 1024  # connections that wait to be accepted
+ACCEPTED = 32  # in one turn of the event loop
+HEARD = 256  # of those that have said something, or have left, in one turn
+GREETINGS = 256  # handshakes that have begun
+PAUSE_S = 0.05  # until the system, which refused a descriptor, is asked again
+
+
+async def sockets_at(host: str, port: int) -> list[socket.socket]:
+    """That listen, one for each address of the host; raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    with ExitStack() as opened:
+        made = [
+            opened.enter_context(socket.create_server(where, family=family, backlog=BACKLOG))
+            for family, _, _, _, where in dict.fromkeys(found)
+        ]
+        opened.pop_all()
+    return made
+
+
+class Reception:
+    """``make``: the protocol of a connection that has said something. ``sockets``: where it listens."""
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        connections: Connections,
+        make: Callable[[], asyncio.Protocol],
+        rota: Rota,
+        turns: Turns,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.sockets, self.connections = sockets, connections
+        self.loop = asyncio.get_running_loop()
+        self.welcome = partial(self.loop.connect_accepted_socket, make)
+        self._rota = rota
+        self.greetings: Crowds[Guest] | None = None
+        self.greet: Callable[[str, Callable[[], None]], None] | None = None  # with a handshake, in turn
+        if tls is not None:
+            self.welcome = partial(self.welcome, ssl=tls, ssl_handshake_timeout=connections.limits.head_s)
+            self.greet, self.greetings = Rota(turns, most_s=0.0).join, Crowds()
+        self._told = False
+        self._silent = selectors.DefaultSelector()
+        self._heard: deque[Guest] = deque()
+        self.loop.add_reader(self._silent.fileno(), self._hear)
+        for one in sockets:
+            one.setblocking(False)
+            self._listen(one)
+
+    def close(self) -> None:
+        """No new ones; those that are here stay."""
+        for one in self.sockets:
+            if one.fileno() >= 0:
+                self.loop.remove_reader(one)
+                one.close()
+
+    def end(self) -> None:
+        """Nobody is served any more."""
+        self.close()
+        self.connections.end_all()
+        self.loop.remove_reader(self._silent.fileno())
+        self._silent.close()
+
+    def hear(self, guest: Guest) -> None:
+        """It has said nothing yet."""
+        self._silent.register(guest.sock, selectors.EVENT_READ, guest)
+
+    def forget(self, guest: Guest) -> None:
+        """It need not be heard any more."""
+        with suppress(KeyError):
+            self._silent.unregister(guest.sock)
+
+    def _hear(self) -> None:
+        self._rota.begin()
+        if not self._heard:
+            self._heard.extend(key.data for key, _ in self._silent.select(0))
+        for _ in range(min(HEARD, len(self._heard))):
+            guest = self._heard.popleft()
+            if guest.here:
+                self.forget(guest)
+                self._rota.do(guest.address, guest.heard)
+
+    def _listen(self, one: socket.socket) -> None:
+        if one.fileno() >= 0:
+            self.loop.add_reader(one, self._accept, one)
+
+    def _accept(self, one: socket.socket) -> None:
+        self._rota.begin()
+        for _ in range(ACCEPTED):
+            try:
+                sock, peer = one.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                self._refused(one, error)
+                return
+            sock.setblocking(False)
+            guest = Guest(self, sock, str(peer[0]))
+            self.connections.admit(guest, guest.address)
+
+    def _refused(self, one: socket.socket, error: OSError) -> None:
+        """By the system: others hold more descriptors than was thought."""
+        if not self._told:
+            self._told = True
+            log.warning("connections over HTTP have to wait: %s", error.strerror)
+        self.connections.end_one()
+        self.loop.remove_reader(one)
+        self.loop.call_later(PAUSE_S, self._listen, one)
+
+
+class Guest:
+    """A connection that has not said anything yet, or whose handshake goes on."""
+
+    __slots__ = ("_entering", "_reception", "address", "sock")
+    transport: asyncio.Transport | None = None
+
+    def __init__(self, reception: Reception, sock: socket.socket, address: str) -> None:
+        self._reception, self.sock, self.address = reception, sock, address
+        self._entering: asyncio.Task[None] | None = None
+        reception.hear(self)
+
+    @property
+    def here(self) -> bool:
+        """Whether it has not been ended."""
+        return self.sock.fileno() >= 0
+
+    def heard(self) -> None:
+        """Its first bytes are here, or it has left."""
+        if not self.here:
+            return
+        try:
+            left = not self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            self._reception.hear(self)
+            return
+        except OSError:
+            left = True
+        if left:
+            self._reception.connections.gone(self)
+            self.sock.close()
+        elif (greet := self._reception.greet) is not None:
+            greet(self.address, self._enter)
+        else:
+            self._enter()
+
+    def _enter(self) -> None:
+        if not self.here:
+            return
+        self._entering = self._reception.loop.create_task(self._entered())
+        if (greetings := self._reception.greetings) is not None:
+            greetings.join(self.address, self)
+            if greetings.total > GREETINGS:
+                self._reception.connections.end(next(iter(next(greetings.largest_first()).waiting)), "most")
+
+    async def _entered(self) -> None:
+        here = self._reception
+        try:
+            await here.welcome(self.sock)
+        except OSError as error:  # as clients make them
+            log.debug("no handshake: %s", error)
+        finally:
+            here.connections.gone(self)
+            self._greeted()
+
+    def _greeted(self) -> None:
+        if self._reception.greetings is not None:
+            self._reception.greetings.leave(self.address, self)
+
+    def force_close(self) -> None:
+        """Whatever it does."""
+        if self._entering is None:
+            self._reception.forget(self)
+            self.sock.close()
+            return
+        self._greeted()
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)  # the transport, which has it now, sees its end

@@ -1,0 +1,238 @@
+"""Connections that say nothing, or half a greeting, are counted and end; whoever else comes is let in."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import shutil
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eunomia.serving import server as served
+from eunomia.serving.fronts import connections as bounds
+from eunomia.serving.fronts import grpc_server, reception
+from eunomia.serving.fronts.connections import ConnectionLimits, Connections
+from eunomia.serving.fronts.crowds import Crowds
+from eunomia.serving.fronts.reception import Reception, sockets_at
+from eunomia.serving.fronts.rota import Rota
+from eunomia.serving.observe.turns import Turns
+from eunomia.serving.server import Server
+from tests import children
+from tests.patience import PATIENCE_S, until, until_async
+from tests.serving.live import running
+
+MOST = 8
+LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+FLOOD = "127.0.0.2"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    folder = tmp_path_factory.mktemp("tls")
+    made, key = folder / "c.pem", folder / "k.pem"
+    how = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-subj",
+        "/CN=x",
+    ]
+    children.run([openssl, *how, "-keyout", key, "-out", made], check=True)
+    return made, key
+
+
+@pytest.fixture
+def crowd() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def connect(port: int, address: str = "127.0.0.1") -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), PATIENCE_S, (address, 0))
+
+
+def flood(server: Server, crowd: ExitStack, count: int, said: bytes = b"") -> list[socket.socket]:
+    lines = [crowd.enter_context(connect(server.http_port, FLOOD)) for _ in range(count)]
+    for line in lines:
+        line.sendall(said)
+    return lines
+
+
+def counts(server: Server) -> tuple[int, int]:
+    """How many are connected, and how many have had to end as there were too many."""
+    connections = server.service.connections
+    assert connections is not None
+    return len(connections), connections.ended["most"]
+
+
+def live(line: socket.socket) -> bool:
+    line.sendall(LIVE)
+    return b" 200 " in line.recv(4096)
+
+
+def test_a_flood_of_silent_connections_ends_at_once(
+    tmp_path: Path, crowd: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "EVERY_S", 1e6)  # nobody looks
+    with running(tmp_path, connections=ConnectionLimits(most=MOST), grpc_port=None) as server:
+        gold = crowd.enter_context(connect(server.http_port))
+        lines = flood(server, crowd, 3 * MOST)
+        until(lambda: counts(server)[0] == MOST)
+        assert live(gold) and live(crowd.enter_context(connect(server.http_port)))
+        for line in lines[:MOST]:
+            assert not line.recv(1)  # the first that came
+
+
+def test_half_open_connections_over_tls_are_counted(
+    tmp_path: Path, crowd: ExitStack, certificate: tuple[Path, Path]
+) -> None:
+    limits = ConnectionLimits(most=MOST, head_s=1e6)
+    with running(tmp_path, connections=limits, grpc_port=None, tls=certificate) as server:
+        flood(server, crowd, 3 * MOST)
+        until(lambda: counts(server) == (MOST, 2 * MOST))
+        line = crowd.enter_context(connect(server.http_port))
+        with trusting().wrap_socket(line) as greeted:
+            assert live(greeted)
+        connections = server.service.connections
+        assert connections is not None
+        connections.limits = replace(limits, head_s=0.0, idle_s=0.0)
+        until(lambda: counts(server)[0] == 0)
+
+
+def test_of_handshakes_that_begin_and_do_not_go_on_few_are_kept(
+    tmp_path: Path, crowd: ExitStack, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "GREETINGS", MOST)
+    with running(
+        tmp_path, connections=ConnectionLimits(head_s=1e6), grpc_port=None, tls=certificate
+    ) as server:
+        flood(server, crowd, 3 * MOST, b"\x16")
+        until(lambda: counts(server) == (MOST, 2 * MOST))
+        line = crowd.enter_context(connect(server.http_port))
+        with trusting().wrap_socket(line) as greeted:
+            assert live(greeted)
+
+
+def trusting() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def test_both_protocols_share_the_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    given: list[int] = []
+    opening = grpc_server.open_grpc
+
+    def room(wanted: int, ports: int) -> int:
+        asked.append((wanted, ports))
+        return 70
+
+    async def opened(service: Any, json: Any, limits: ConnectionLimits, *rest: Any) -> Any:
+        given.append(limits.most)
+        return await opening(service, json, limits, *rest)
+
+    monkeypatch.setattr(served, "room_for", room)
+    monkeypatch.setattr(grpc_server, "open_grpc", opened)
+    with running(tmp_path, connections=ConnectionLimits(most=100)) as server:
+        assert server.service.connections is not None and server.service.connections.limits.most == 70
+    assert (asked, given) == ([(100, 2)], [70])
+
+
+class Echo(asyncio.Protocol):
+    """Says what it hears, and leaves."""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+        self.transport.close()
+
+
+class Short(socket.socket):
+    """Listens; the system has no descriptor for its first connections."""
+
+    refusals = 0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_where_descriptors_run_out_the_most_crowded_address_makes_room(loop: str, crowd: ExitStack) -> None:
+    async def main() -> None:
+        (listening,) = await sockets_at("127.0.0.1", 0)
+        short = Short(fileno=listening.detach())
+        connections, turns = Connections(ConnectionLimits()), Turns()
+        here = Reception([short], connections, Echo, Rota(turns), turns)
+        port = short.getsockname()[1]
+        lines = [crowd.enter_context(await asyncio.to_thread(connect, port, FLOOD)) for _ in range(4)]
+        await until_async(lambda: len(connections) == 4)
+        short.refusals = 2
+        newcomer = crowd.enter_context(await asyncio.to_thread(connect, port))
+        newcomer.sendall(b"hello")
+        assert await asyncio.to_thread(newcomer.recv, 9) == b"hello"
+        assert [await asyncio.to_thread(line.recv, 1) for line in lines[:2]] == [b"", b""]
+        assert connections.ended["most"] == 2
+        for line in lines[2:]:
+            line.close()
+        await until_async(lambda: not len(connections))  # who leaves is not counted any more
+        here.end()
+
+    pytest.importorskip(loop).run(main())
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_of_many_that_leave_at_once_a_few_go_in_a_turn(
+    loop: str, crowd: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reception, "HEARD", 2)
+
+    async def main() -> None:
+        sockets = await sockets_at("127.0.0.1", 0)
+        connections, turns = Connections(ConnectionLimits()), Turns()
+        here = Reception(sockets, connections, Echo, Rota(turns), turns)
+        port = sockets[0].getsockname()[1]
+        lines = [crowd.enter_context(await asyncio.to_thread(connect, port, FLOOD)) for _ in range(9)]
+        await until_async(lambda: len(connections) == len(lines))
+        for line in lines:
+            line.close()
+        while left := len(connections):
+            await asyncio.sleep(0)
+            assert left - len(connections) <= 2
+        here.end()
+
+    pytest.importorskip(loop).run(main())
+
+
+def test_crowds_by_size() -> None:
+    crowds: Crowds[str] = Crowds()
+    for one in ("a1", "b1", "b2", "c1", "c2", "c3"):
+        crowds.join(one[0], one)
+    assert [len(crowd) for crowd in crowds.largest_first()] == [3, 2, 1] and crowds.total == 6
+    crowds.ask("c", "c1")
+    assert [*next(crowds.largest_first()).waiting] == ["c2", "c3"]
+    crowds.rest("c", "c1")
+    assert [*next(crowds.largest_first()).waiting] == ["c2", "c3", "c1"]
+    for one in ("c1", "c2", "c2", "a1", "a1"):
+        crowds.leave(one[0], one)
+    assert [[*crowd.waiting] for crowd in crowds.largest_first()] == [["b1", "b2"], ["c3"]]
+    assert crowds.total == 3

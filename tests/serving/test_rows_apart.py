@@ -28,14 +28,13 @@ APART = {
     "softmax of a row": FLAT + "{ y = Softmax <axis = 1> (x) }",
     "norm of a row": FLAT + "{ m = ReduceMean <axes = [1]> (x) y = Sub (x, m) }",
     "table": TABLE + "{ y = Gather (t, x) }",
+    "table of two": "(int64[n] x) => (float[n, 2] y) <float[2, 2] t = {0,1,2,3}> { y = Gather (t, x) }",
     "two inputs": TWICE + "{ y = Mul (x, w) }",
     "picture": "(float[n, 1, 6, 6] x) => (float[n, 1, 4, 4] y) <float[1, 1, 3, 3] w = {1,2,3,4,5,6,7,8,9}> "
     "{ y = Conv (x, w) }",
     "half": "(float16[n, 4] x) => (float16[n, 4] y) { y = Exp (x) }",
     "bfloat16": "(float[n, 4] x) => (bfloat16[n, 4] y) { y = Cast <to = 16> (x) }",
     "yes or no": "(bool[n, 4] x) => (bool[n, 4] y) { y = Not (x) }",
-    "not a number": FLAT + "{ l = Neg (x) y = Log (l) }",
-    "infinity": FLAT + "{ z = Sub (x, x) y = Reciprocal (z) }",
     "divisor": "(int64[n, 2] x) => (int64[n, 2] y) <int64[1] a = {60}> { y = Div (a, x) }",
     "texts": "(string[n] x) => (string[n] y) { y = Identity (x) }",
 }
@@ -55,6 +54,10 @@ TOGETHER = {
     "one sum": "(float[n, 4] x) => (float[m, 4] y) <int64[1] a = {0}> { y = ReduceSum <keepdims = 1> (x, a) }",
     "rows that count": "(float[n, 4] x) => (int64[m, 2] y) { i = NonZero (x) y = Transpose (i) }",
     "two rows at least": FLAT + "<int64[2] s = {-1, 8}> { z = Reshape (x, s) y = Identity (x) }",
+    "not a number": FLAT + "{ l = Neg (x) y = Log (l) }",
+    "infinity": FLAT + "{ z = Sub (x, x) y = Reciprocal (z) }",
+    "one label for all": "(float[n, 4] x) => (int64[n, 4] y) { c = Cast <to = 7> (x) "
+    "m = ReduceMax <axes = [0]> (c) y = Add (c, m) }",
     "rows last": "(float[4, n] x) => (float[4, n] y) { y = Relu (x) }",
     "any of the rows": "(bool[n, 4] x) => (bool[n, 4] y) { c = Cast <to = 6> (x) m = ReduceMax <axes = [0]> (c) "
     "b = Cast <to = 9> (m) y = Or (x, b) }",

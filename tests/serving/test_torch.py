@@ -29,6 +29,9 @@ def test_a_tensor_is_handed_over_as_an_array(tmp_path: Path) -> None:
     path = tmp_path / "n.onnx"
     path.write_bytes(mobilenet_v2(side=SIDE, classes=10))
     one, two = (load_torch_network(str(path), str(tmp_path), {}, 5e-4) for _ in range(2))
+    shapes = {port["name"]: [2, *port["shape"][1:]] for port in one.ports["inputs"]}
+    sized = load_torch_network(str(path), str(tmp_path), shapes, 5e-4)
+    assert sized.description()["shapes"] == shapes, "the next device, and the next start, try it on the same"
     assert one.blocks == two.blocks
     live, half = live_of({"image": IMAGE}), one.blocks // 2
     for n in range(half):

@@ -18,8 +18,8 @@ from eunomia.serving.devices.trial import trial_feed
 if TYPE_CHECKING:
     from eunomia.serving.blocks.optimise import Optimised
 
-SIZES = (128, 224, 32, 512, 8, 16, 64, 256, 1024, 1)  # of free axes behind the first
-ROWS = (1, 8, 2, 4, 32)  # of free first axes
+SIZES = (8, 16, 32, 64, 128, 224, 256, 512, 1024, 1)  # of free axes behind the first: time may grow steeply
+ROWS = (1, 2, 4, 8, 32)  # of free first axes
 MOST_ELEMENTS = 2**22  # of one input
 MOST_S = 20.0
 Shapes = dict[str, list[int]]

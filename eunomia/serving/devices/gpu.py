@@ -149,6 +149,7 @@ def _load(
             file.write_bytes(block.content)
             pieces.append(GpuPiece(opened(str(file), providers), block.inputs, block.outputs))
     network = GpuNetwork(pieces, {**ports, "key": f"{optimised.key}-{providers[0][0]}"})
+    network.shapes = shapes
     network.measure(feed)
     return network
 

@@ -93,7 +93,7 @@ class Loading:
             raise Away("no device is alive")
         first = {**self._order(alive[0], label, path, shapes), "batches": self.batches}
         answers = [await self._load_on(alive[0], first)]
-        shapes = answers[0].get("shapes", shapes)  # with those that it had to find
+        shapes = answers[0].get("shapes") or shapes  # with those that it had to find
         others = [(device, self._order(device, label, path, shapes)) for device in alive[1:]]
         answers += await asyncio.gather(*(self._load_on(*each) for each in others))
         rows, sizes = trial_shape(answers[0]["inputs"], shapes)

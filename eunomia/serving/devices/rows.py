@@ -6,6 +6,7 @@ request would have the others' part in its answer. No file says so; three rows a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from eunomia.serving.devices.network import LoadedNetwork
 
 ROWS = 3
+NUMBERS = (0, 1, 2), (0, 1, 0)  # of the rows; some tables have two entries
 ROUNDING = {
     "FP16": 1e-2,
     "BF16": 5e-2,
@@ -35,32 +37,36 @@ def first_axis_is_free(ports: Ports) -> bool:
 def rows_are_apart(network: LoadedNetwork) -> bool:
     """Whether three different rows together are answered as each is alone.
 
-    Their other sizes are those of the network's trial. False too where it fails with so few rows, or draws random
-    numbers. It says nothing of numbers that were not tried.
+    Their other sizes are those of the network's trial. False too where it fails with so few rows, draws random numbers,
+    or answers all of them alike. It says nothing of numbers that were not tried.
     """
     if not first_axis_is_free(network.ports):
         return False
-    feed = {p["name"]: _rows(p, network.shapes.get(p["name"]), network.ones) for p in network.ports["inputs"]}
-    kinds = {port["name"]: port["datatype"] for port in network.ports["outputs"]}
-    try:
-        together = _answer(network, feed)
-        for n in range(ROWS):
-            alone = _answer(network, {name: tensor[n : n + 1] for name, tensor in feed.items()})
-            for name, kind in kinds.items():
-                if not _alike(together[name], n, alone[name], ROUNDING.get(kind, USUAL_ROUNDING)):
-                    return False
-    except Exception:  # whatever it was that this network does not take
-        return False
-    return True
+    for numbers in NUMBERS:
+        feed = {p["name"]: _rows(network, p, numbers) for p in network.ports["inputs"]}
+        with contextlib.suppress(Exception):  # whatever it was that this network does not take
+            return _answers_apart(network, feed)
+    return False
 
 
-def _rows(port: Port, shape: Sequence[int] | None, ones: bool) -> Tensor:
-    """Three rows, no two alike: as numbers of a table or as texts their own numbers."""
+def _answers_apart(network: LoadedNetwork, feed: Feed) -> bool:
+    together = _answer(network, feed)
+    alone = [_answer(network, {name: rows[n : n + 1] for name, rows in feed.items()}) for n in range(ROWS)]
+    for port in network.ports["outputs"]:
+        name, rounding = port["name"], ROUNDING.get(port["datatype"], USUAL_ROUNDING)
+        if not all(_alike(together[name], n, alone[n][name], rounding) for n in range(ROWS)):
+            return False
+    return any(one.tobytes() != alone[0][name].tobytes() for each in alone[1:] for name, one in each.items())
+
+
+def _rows(network: LoadedNetwork, port: Port, numbers: Sequence[int]) -> Tensor:
+    """Three rows, not all alike: as numbers of a table or as texts these."""
+    shape = network.shapes.get(port["name"])
     size = (ROWS, *[1 if d < 0 else d for d in (shape or port["shape"])[1:]])
     kind, dtype = port["datatype"], DATATYPES[port["datatype"]]
     if dtype.kind == "f" or kind == "BF16":
         return np.random.default_rng(1).random(size, np.float32).astype(dtype)
-    number = np.arange(ROWS).reshape(-1, *[1] * (len(size) - 1)) + ones
+    number = np.reshape(numbers, (-1, *[1] * (len(size) - 1))) + network.ones
     return np.broadcast_to(number.astype(str) if kind == BYTES else number, size).astype(dtype)
 
 

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import ipaddress
 import logging
+import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from eunomia.serving.takeover.sockets import cut, listening_at, name_of
+from eunomia.serving.takeover.sockets import listening_at, name_of
 
 log = logging.getLogger("eunomia.serving")
 RECEIVED = struct.Struct("128xQ")  # of struct tcp_info: tcpi_bytes_received
@@ -67,8 +68,10 @@ def connection_at(number: int, port: int) -> Connected | bool:
         with _borrowed(number) as one:
             own = one.getsockname()
             if isinstance(own, tuple) and own[1] == port:
+                peer = name_of(one)
                 counted = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RECEIVED.size)
-                return Connected(number, port, name_of(one), *RECEIVED.unpack(counted))
+                if name_of(one) == peer:  # else another one has the number by now
+                    return Connected(number, port, peer, *RECEIVED.unpack(counted))
     except (OSError, struct.error) as error:
         return not (isinstance(error, OSError) and error.errno == errno.EBADF)
     return True
@@ -76,11 +79,15 @@ def connection_at(number: int, port: int) -> Connected | bool:
 
 def end(one: Connected) -> None:
     """If it is still what its descriptor stands for; what waits in its socket is thrown away, as it would be read."""
-    cut(one.port, {one.peer}, [one.number])
     room = bytearray(DISCARDED)
-    with suppress(OSError), _borrowed(one.number) as borrowed:
-        while borrowed.recv_into(room, DISCARDED, socket.MSG_TRUNC | socket.MSG_DONTWAIT):
-            pass
+    with (
+        suppress(OSError),
+        socket.socket(fileno=os.dup(one.number)) as own,
+    ):  # its number may pass to another one
+        if name_of(own) == one.peer:
+            own.shutdown(socket.SHUT_RDWR)
+            while own.recv_into(room, DISCARDED, socket.MSG_TRUNC | socket.MSG_DONTWAIT):
+                pass
 
 
 @contextmanager

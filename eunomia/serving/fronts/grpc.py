@@ -121,7 +121,9 @@ class GrpcFront:
                 try:
                     pieces = await self._infer(data, caller, tenant)
                     with self.untaken.taking(context, tenant, sum(map(len, pieces))):
-                        await context.write(await joined(framed(STREAMED, pieces)))
+                        answer = await joined(framed(STREAMED, pieces))
+                        self.door.gave(context, answer)
+                        await context.write(answer)
                 except ServingError as error:  # it ends a stream no more than a request that does not fail
                     forget_frames(error)
                     await context.write(failed(data, error))

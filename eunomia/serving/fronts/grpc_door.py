@@ -121,6 +121,11 @@ class Door:
             raise TooLarge(f"the message has {len(message)} bytes; at most {most} are taken here")
         return message
 
+    def gave(self, context: Call, response: Response) -> None:
+        """An answer that is about to be sent."""
+        if isinstance(response, bytes):
+            self.wire.gave(context.peer(), len(response))
+
     def served(
         self, behaviours: dict[str, Behaviour], streams: dict[str, Behaviour], service: str
     ) -> grpc.GenericRpcHandler:
@@ -144,7 +149,9 @@ class Door:
             self._begin()
             try:
                 with self.wire.call(context.peer()):
-                    return await behave(messages, context)
+                    response = await behave(messages, context)
+                self.gave(context, response)
+                return response
             except ServingError as error:
                 forget_frames(error)
                 await abort(context, error)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import time
 from collections import Counter
@@ -30,20 +31,27 @@ WINDOW = 64 * 1024  # the library lets a client send so much of a call that nobo
 STREAMS = 128  # calls of a connection, most of which ``Door`` may not have seen yet
 FRAMING = 1.125  # of a message
 MUCH = 1024**2  # beyond what is allowed
-GONE_S = 10.0  # after the last that was seen of a connection; a round through all descriptors takes less
+TAKING = 256  # bytes of an answer for one that says so
+KEPT_ROUNDS = 3  # through all descriptors, in which nothing was seen of a connection
+SCOPE = re.compile(r"%25[^%]*(?=%5D)")  # of an address within a link
+COUNTED = sys.platform == "linux"
 LOOKED_AT, LARGEST_CRUMB, LEAST_CRUMBS, MOST_STEPS = 2048, 320, 6, 4000
 STREAM_KINDS, HEADERS, MOST_STREAMS = (0, 1, 2, 3, 9), 1, 10**6
 
 
 @dataclass(slots=True)
 class Account:
-    """Of one connection. ``due``: bytes of what has come of its calls; ``awaited``: of messages that are read now."""
+    """Of one connection. ``due``: bytes of what has come of its calls; ``awaited``: of messages that are read now.
+
+    ``lapsed``: at most so many have come of what nobody awaits any more. ``round``: in which it was last seen.
+    """
 
     since_s: float
-    last_s: float
+    round: int = 0
     due: float = 0.0
     calls: int = 0
     awaited: int = 0
+    lapsed: int = 0
 
 
 class Wire:
@@ -53,7 +61,7 @@ class Wire:
         self.ended = 0
         self._port = 0
         self._accounts: dict[str, Account] = {}
-        self._next, self._top = 3, BEYOND
+        self._next, self._top, self._round = 3, BEYOND, 0
         self._cpu_s = self._last_s = 0.0
         self._strikes = Counter[str]()
         self._bars = Bars()
@@ -61,8 +69,7 @@ class Wire:
     def watch(self, port: int) -> None:
         """From now on, for as long as the event loop runs; only Linux counts so."""
         self._port = port
-        if sys.platform == "linux":
-            asyncio.get_running_loop().call_later(CALM_S, self._look)
+        asyncio.get_running_loop().call_later(CALM_S, self._look)
 
     @contextmanager
     def call(self, peer: str) -> Iterator[None]:
@@ -74,6 +81,7 @@ class Wire:
             yield
         finally:
             mine.calls -= 1
+            mine.lapsed += WINDOW
 
     @contextmanager
     def message(self, peer: str, most: int) -> Iterator[None]:
@@ -82,6 +90,9 @@ class Wire:
         mine.awaited += most
         try:
             yield
+        except BaseException:  # it has been given up, in its midst
+            mine.lapsed += most
+            raise
         finally:
             mine.awaited -= most
 
@@ -89,11 +100,16 @@ class Wire:
         """A message has come."""
         self._account(peer).due += FRAMING * size + CALL
 
+    def gave(self, peer: str, size: int) -> None:
+        """An answer; the client says as it comes that it takes more."""
+        self._account(peer).due += size / TAKING
+
     def _account(self, peer: str) -> Account:
-        now_s, mine = time.monotonic(), self._accounts.get(peer)
+        peer = SCOPE.sub("", peer) if "fe80" in peer else peer
+        mine = self._accounts.get(peer)
         if mine is None:
-            mine = self._accounts[peer] = Account(now_s, now_s)
-        mine.last_s = now_s
+            mine = self._accounts[peer] = Account(time.monotonic())
+        mine.round = self._round
         return mine
 
     def beyond(self, peer: str, received: int, now_s: float) -> tuple[float, float]:
@@ -108,7 +124,7 @@ class Wire:
         busy = cpu_s - self._cpu_s > BUSY_SHARE * (now_s - self._last_s)
         self._cpu_s, self._last_s = cpu_s, now_s
         for number in range(self._next, self._next + AT_ONCE):
-            if through := number >= self._top:
+            if through := number >= self._top or not COUNTED:
                 break
             if (one := connection_at(number, self._port)) is not False:
                 self._top = max(self._top, number + BEYOND)
@@ -117,15 +133,23 @@ class Wire:
         self._next += AT_ONCE
         if through:
             self._next = 3
-            left = now_s - GONE_S
-            self._accounts = {p: a for p, a in self._accounts.items() if a.calls or a.last_s > left}
+            self._round += 1
+            known = self._accounts.items()
+            self._accounts = {peer: a for peer, a in known if a.calls or a.round > self._round - KEPT_ROUNDS}
         self._bars.lift(self._port, now_s)
         wait_s = BUSY_S if busy or not through else CALM_S
         asyncio.get_running_loop().call_later(wait_s, self._look)
 
     def _judge(self, one: Connected, now_s: float) -> None:
         far, beyond = self.beyond(one.peer, one.received, now_s)
-        if far > 0.0 or (beyond > 0.0 and in_crumbs(one.waiting(LOOKED_AT))):
+        if beyond <= 0.0:
+            return
+        mine = self._account(one.peer)
+        if in_crumbs(one.waiting(LOOKED_AT)):
+            self._cut(one, beyond, now_s)
+        elif (given_up := min(FRAMING * mine.lapsed, beyond)) > 0.0:
+            mine.due, mine.lapsed = mine.due + given_up, 0
+        elif far > 0.0:
             self._cut(one, beyond, now_s)
 
     def _cut(self, one: Connected, beyond: float, now_s: float) -> None:

@@ -9,6 +9,7 @@ bytes a connection gets its protocol, addresses in turn. Over TLS one handshake 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import selectors
 import socket
@@ -26,22 +27,29 @@ from eunomia.serving.observe.turns import Turns
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
 ACCEPTED = 32  # in one turn of the event loop
-HEARD = 256  # of those that have said something, or have left, in one turn
+HEARD = 16  # of those that have said something, or have left, in one turn: each makes a transport in the next
 GREETINGS = 256  # handshakes that have begun
+LACKING = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # of an address, such as ::1 where there is no IPv6
 PAUSE_S = 0.05  # until the system, which refused a descriptor, is asked again
 
 
 async def sockets_at(host: str, port: int) -> list[socket.socket]:
-    """That listen, one for each address of the host; raises OSError."""
+    """That listen, one for each address of the host that this system has; raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
+    made, lacking = list[socket.socket](), OSError(errno.EADDRNOTAVAIL, f"'{host}' has no address here")
     with ExitStack() as opened:
-        made = [
-            opened.enter_context(socket.create_server(where, family=family, backlog=BACKLOG))
-            for family, _, _, _, where in dict.fromkeys(found)
-        ]
+        for family, _, _, _, where in dict.fromkeys(found):
+            try:
+                made.append(opened.enter_context(socket.create_server(where, family=family, backlog=BACKLOG)))
+            except OSError as error:
+                if error.errno not in LACKING:
+                    raise
+                lacking = error
         opened.pop_all()
+    if not made:
+        raise lacking
     return made
 
 

@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -49,12 +49,9 @@ def why_taken(host: str, port: int) -> str:
     return ""
 
 
-def cut(port: int, peers: set[str], numbers: Sequence[int] | None = None) -> None:
-    """End this process's connections at a port with those, by gRPC's names of them: ``ipv4:127.0.0.1:4711``.
-
-    ``numbers``: the descriptors that may be theirs, where these are known.
-    """
-    for one, listens in _at(port, numbers):
+def cut(port: int, peers: set[str]) -> None:
+    """End this process's connections at a port with those, by gRPC's names of them: ``ipv4:127.0.0.1:4711``."""
+    for one, listens in _at(port):
         with suppress(OSError):
             if not listens and name_of(one) in peers:
                 one.shutdown(socket.SHUT_RDWR)
@@ -72,9 +69,9 @@ def listening_at(port: int) -> Iterator[socket.socket]:
     return (one for one, listens in _at(port) if listens)
 
 
-def _at(port: int, numbers: Sequence[int] | None = None) -> Iterator[tuple[socket.socket, bool]]:
+def _at(port: int) -> Iterator[tuple[socket.socket, bool]]:
     """Each socket of this process at this port, and whether it listens."""
-    for name in os.listdir("/proc/self/fd") if numbers is None else numbers:
+    for name in os.listdir("/proc/self/fd"):
         with suppress(OSError):
             if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
                 continue

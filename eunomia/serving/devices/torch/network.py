@@ -146,6 +146,7 @@ def load_torch_network(
     chosen = choose_cuts(cut_points(model), times_s, target_s)
     blocks = [TorchBlock(piece, steps, weights, device) for piece in segments(chosen)]
     network = TorchNetwork(blocks, {**ports, "key": f"{key}-torch"})
+    network.shapes = shapes
     network.measure(feed)
     return network
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -22,6 +21,7 @@ from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.json_work import put_numbers_in
 from eunomia.serving.protocol.nesting import UNLIKE, check_nesting
 from eunomia.serving.protocol.strings import MAX_STRINGS, MAX_TEXT_BYTES, json_strings, raw_strings
+from tests import children
 from tests.serving.live import running
 from tests.serving.made_up import examples
 
@@ -238,4 +238,4 @@ def test_processes_beside_the_server_do_without_numba() -> None:
         "import sys, eunomia.serving.protocol.json_work, eunomia.serving.devices.worker\n"
         "sys.exit('numba' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert children.run(children.python("-c", code)).returncode == 0

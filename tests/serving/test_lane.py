@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 
 from eunomia.serving.fronts.head import END, read_head
 from eunomia.serving.server import Server
-from tests import children
+from tests.certificates import self_signed
 from tests.patience import PATIENCE_S, until
 from tests.serving.live import GOLD, SIDE, SILVER, running
 from tests.serving.made_up import examples
@@ -234,22 +233,7 @@ def test_what_is_plain_is_read_as_aiohttp_reads_it(first: bytes, fields: list[by
 
 
 def test_over_tls(tmp_path: Path) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed")
-    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
-    made = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-subj",
-        "/CN=x",
-    ]
-    children.run([openssl, *made, "-keyout", key, "-out", certificate], check=True)
+    certificate, key = self_signed(tmp_path)
     context = ssl.create_default_context(cafile=str(certificate))
     context.check_hostname = False
     said = [request(), b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n", request(), slowly(request())]

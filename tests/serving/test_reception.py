@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import shutil
 import socket
 import ssl
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from eunomia.serving.fronts.reception import Reception, sockets_at
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.turns import Turns
 from eunomia.serving.server import Server
-from tests import children
+from tests.certificates import self_signed
 from tests.patience import PATIENCE_S, until, until_async
 from tests.serving.live import running
 
@@ -35,24 +34,7 @@ FLOOD = "127.0.0.2"
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed")
-    folder = tmp_path_factory.mktemp("tls")
-    made, key = folder / "c.pem", folder / "k.pem"
-    how = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-subj",
-        "/CN=x",
-    ]
-    children.run([openssl, *how, "-keyout", key, "-out", made], check=True)
-    return made, key
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture

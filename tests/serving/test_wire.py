@@ -7,12 +7,13 @@ import contextlib
 import os
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eunomia.serving.fronts import grpc_wire
@@ -66,9 +67,32 @@ def test_a_message_in_full_frames_and_calls_are_no_crumbs() -> None:
 
 
 @given(st.binary(max_size=LOOKED_AT), st.integers(0, 300))
+@example(frames.frame(frames.HEADERS, 0, 1, b""), 300)  # none but calls, from each of which a row begins
+@example(frames.frame(frames.PING, 0, 0, b"")[:8], 300)
 def test_no_bytes_take_long(data: bytes, repeat: int) -> None:
     """Any bytes have an answer in a bounded number of steps."""
-    in_crumbs((data[:40] * (repeat + 1))[:LOOKED_AT])
+    steps = Counter[str]()
+
+    def counted(data: bytes, at: int) -> int:
+        steps["crumbs"] += 1
+        return crumb(data, at)
+
+    crumb = grpc_wire._crumb
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grpc_wire, "_crumb", counted)
+        in_crumbs((data[:40] * (repeat + 1))[:LOOKED_AT])
+    row = LOOKED_AT // 9 + 1
+    assert steps["crumbs"] <= grpc_wire.MOST_STEPS + grpc_wire.LARGEST_CRUMB + row
+
+
+def test_what_is_given_up_does_not_add_up() -> None:
+    """A thousand calls that came whole leave nothing that a later flood could be forgiven for."""
+    wire = Wire()
+    for _ in range(1000):
+        with wire.call("a"):
+            wire.took("a", 100)
+    wire._judge(Connected(0, 0, "a", 1000 * 200), wire._account("a").since_s)
+    assert wire._account("a").lapsed == 0
 
 
 def beyond(wire: Wire, peer: str, received: int) -> tuple[float, float]:
@@ -105,7 +129,7 @@ def test_what_was_given_up_in_its_midst_is_forgiven_and_crumbs_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Deadlines that pass while large messages arrive, keys that are refused before: such clients flood nobody."""
-    cut, waits = list[str](), {"good": b"\0" * LOOKED_AT, "bad": CRUMBS["pings"] * 200}
+    cut, waits = list[str](), {"good": b"\0" * LOOKED_AT, "bad": CRUMBS["pings"] * 400}
     monkeypatch.setattr(grpc_wire, "end", lambda one: cut.append(one.peer))
     monkeypatch.setattr(Connected, "waiting", lambda self, most: waits[self.peer][:most])
     monkeypatch.setattr(Bars, "put", lambda self, port, host, now_s: 0.0)

@@ -28,6 +28,8 @@ grpc = pytest.importorskip("grpc")
 from tritonclient.grpc import service_pb2 as pb  # noqa: E402
 from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
 
+from eunomia.serving.fronts import grpc_wire  # noqa: E402
+from eunomia.serving.fronts.barring import Connected  # noqa: E402
 from eunomia.serving.fronts.connections import ConnectionLimits  # noqa: E402
 from eunomia.serving.fronts.grpc import caller_of  # noqa: E402
 from eunomia.serving.fronts.grpc_door import Door, DoorLimits  # noqa: E402
@@ -325,3 +327,23 @@ def test_a_message_that_is_here_waits_for_its_turn_and_keeps_its_place() -> None
         assert await asyncio.gather(*reading) == [b"message"] * 5 and went == ["bronze"] * 5
 
     asyncio.run(run())
+
+
+def test_a_message_that_its_client_takes_back_is_no_flood() -> None:
+    """The library calls it the end of the call, not an error: its bytes came, and belong to no message."""
+
+    async def taken_back() -> object:
+        return grpc.aio.EOF
+
+    async def at_once(tenant: str) -> None: ...
+
+    async def as_it_is(message: bytes, most: int, tenant: str) -> bytes:
+        return message
+
+    door, largest = Door(DoorLimits(60.0, 60.0, 4), as_it_is, at_once), 16 * MIB
+    context = SimpleNamespace(read=taken_back, peer=lambda: "a")
+    with pytest.raises(BadRequest, match="no message"):
+        asyncio.run(door.read(context, GOLD, largest))
+    received = largest + grpc_wire.STREAMS * (grpc_wire.WINDOW + grpc_wire.CALL)
+    door.wire._judge(Connected(0, 0, "a", received), door.wire._account("a").since_s)
+    assert door.wire.ended == 0

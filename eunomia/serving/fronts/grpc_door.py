@@ -112,7 +112,8 @@ class Door:
         with self.wire.message(peer, most):
             message = await context.read()
         self._begin()
-        if not isinstance(message, bytes):
+        if not isinstance(message, bytes):  # the library says so too of one that its client takes back
+            self.wire.lost(peer, most)
             return None
         self.wire.took(peer, len(message))
         if is_packed(message):

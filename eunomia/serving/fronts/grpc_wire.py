@@ -90,11 +90,15 @@ class Wire:
         mine.awaited += most
         try:
             yield
-        except BaseException:  # it has been given up, in its midst
-            mine.lapsed += most
+        except BaseException:
+            self.lost(peer, most)
             raise
         finally:
             mine.awaited -= most
+
+    def lost(self, peer: str, most: int) -> None:
+        """A message has been given up in its midst, or none has come: up to so many bytes of it are here."""
+        self._account(peer).lapsed += most
 
     def took(self, peer: str, size: int) -> None:
         """A message has come."""

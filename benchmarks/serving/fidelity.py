@@ -8,6 +8,7 @@ traffic live: hit rate and 95th percentile of every tenant over all seeds, both 
 request takes from 1 to 60 times as long as another of the same network. ``two``: those of ``all`` on two devices, of
 which one has SLOW of the front end's core (cgroup v1, root). ``waiting``: two networks of package onnx on such devices,
 for one or three users of each tenant who wait for their answers. ``--set policies=A,B``: 2 to 3 minutes each.
+``--set again=yes``: another server gets each policy's traffic once more; how far two servers are apart bounds any twin.
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ COLUMNS = (
     "policy, load, tenant; hits, server|.1%; hits, twin|.1%; points apart|.1f; p95 ms, server|.1f; "
     "p95 ms, twin|.1f; apart|+.0%; from|+.0%; to|+.0%; within 2 points and 10 %"
 )
+AGAIN = COLUMNS.replace("twin", "another")
 Seeds = Sequence[Any]  # by seed: live and told, of each hits and response times [s]
-LIVE = "live"
+LIVE, ANOTHER = "live", ", another"
 
 
 def promises(**more: object) -> dict[str, dict[str, object]]:
@@ -232,16 +234,19 @@ def measure(options: Options) -> Iterator[Table]:
         chosen = options.given.get("policies", POLICIES[0] if options.quick else ",".join(POLICIES)).split(
             ","
         )
-        yield from _measured(part, PARTS[part](), Bench("fidelity", options), chosen)
+        again = options.given.get("again") == "yes"
+        yield from _measured(part, PARTS[part](), Bench("fidelity", options), chosen, again=again)
 
 
-def _measured(part: str, setting: Setting, bench: Bench, policies: Sequence[str]) -> Iterator[Table]:
+def _measured(
+    part: str, setting: Setting, bench: Bench, policies: Sequence[str], *, again: bool
+) -> Iterator[Table]:
     """The quick run has one policy; the others get the traffic that the first server can just take, too."""
     seconds, seeds = (4.0, 1) if bench.quick else (9.0, 5)
     wanted: Callable[[float], list[Stream]] | None = None
     found: dict[tuple[str, float], list[Result]] = {}
-    for policy in policies:
-        with setting.serving(policy) as live:
+    for policy in [*policies, *([f"{policy}{ANOTHER}" for policy in policies] if again else [])]:
+        with setting.serving(policy.removesuffix(ANOTHER)) as live:
             wanted = wanted or setting.at(live)
             for load in setting.loads:
                 one = partial(replay, live, setting, policies, wanted(load), seconds)
@@ -250,15 +255,18 @@ def _measured(part: str, setting: Setting, bench: Bench, policies: Sequence[str]
                     bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds)
                 ]
 
-    def rows(label: str, recorded: str, policy: str) -> Iterator[list[Cell]]:
+    def rows(label: str, recorded: str, policy: str, told_by: str = "") -> Iterator[list[Cell]]:
         for load, tenant in product(setting.loads, SHARES):
             live, told = found[policy, load], found[recorded, load]
-            seen = [(a[tenant][LIVE], b[tenant][policy]) for a, b in zip(live, told, strict=True)]
+            seen = [(a[tenant][LIVE], b[tenant][told_by or policy]) for a, b in zip(live, told, strict=True)]
             yield row(f"{label}, {setting.words.format(load)}, {tenant}", seen)
 
     note = "All seeds together; from, to: a bootstrap over seeds (95 %). The verdict is that of the figure before."
     own = [line for policy in policies for line in rows(f"`{policy}`", policy, policy)]
     yield bench.table(part, COLUMNS, own, [note])
+    if again:
+        twice = [line for p in policies for line in rows(f"`{p}`", f"{p}{ANOTHER}", p, LIVE)]
+        yield bench.table(f"{part}-again", AGAIN, twice, [note])
     first, *others = policies
     pairs = [pair for other in others for pair in ((first, other), (other, first))]
     if pairs:

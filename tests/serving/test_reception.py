@@ -17,6 +17,7 @@ import pytest
 from eunomia.serving import server as served
 from eunomia.serving.fronts import connections as bounds
 from eunomia.serving.fronts import grpc_server, reception
+from eunomia.serving.fronts.certificate import handshake_s, tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.reception import Reception, sockets_at
@@ -107,6 +108,14 @@ def test_of_handshakes_that_begin_and_do_not_go_on_few_are_kept(
         line = crowd.enter_context(connect(server.http_port))
         with trusting().wrap_socket(line) as greeted:
             assert live(greeted)
+
+
+def test_a_handshake_costs_the_server_something(certificate: tuple[Path, Path]) -> None:
+    """By that the next one waits, and so many may have begun; both versions of TLS."""
+    context = tls_context(certificate)
+    assert handshake_s(context) > 0.0
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert handshake_s(context) > 0.0
 
 
 def trusting() -> ssl.SSLContext:

@@ -151,6 +151,26 @@ def test_work_is_done_at_once_while_the_turn_has_time() -> None:
     asyncio.run(main())
 
 
+def test_between_two_turns_that_take_something_up_it_rests() -> None:
+    """So handshakes, each of which takes milliseconds, leave the loop to others; and who comes first need not wait."""
+    went = list[str]()
+
+    async def main(rest_s: float) -> None:
+        rota = Rota(Turns(), most_s=0.0, rest_s=rest_s)
+        rota.join("bronze", partial(work, 1e-4))
+        await rounds()
+        for name in ("bronze", "gold"):
+            rota.join(name, partial(went.append, name))
+        await rounds()
+        if rest_s < 1.0:
+            await until_async(lambda: len(went) == 2)
+
+    asyncio.run(main(1e6))
+    assert went == []
+    asyncio.run(main(1e-3))
+    assert went == ["bronze", "gold"]
+
+
 def test_work_that_fails_stops_nobody_elses(caplog: pytest.LogCaptureFixture) -> None:
     rota, went = Rota(Turns(), math.inf), list[str]()
 

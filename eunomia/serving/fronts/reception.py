@@ -2,8 +2,9 @@
 
 The event loop would accept thousands in one turn, and close whoever waits where descriptors run out. So sockets are
 accepted here, a few in a turn, and heard by a selector of their own: ten thousand may leave at once. With its first
-bytes a connection gets its protocol, addresses in turn. Over TLS one handshake begins in a turn. Of more than
-``GREETINGS`` that go on, the oldest of the most crowded address ends.
+bytes a connection gets its protocol, addresses in turn. Over TLS one handshake begins in a turn, and the next when
+``REST`` times what it costs have passed. Of more that go on than begin in ``GREETED_S`` (and more than ``FEW``), the
+oldest of the most crowded address ends: they may all go on in one turn.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
+from eunomia.serving.fronts.certificate import handshake_s
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.rota import Rota
@@ -28,7 +30,8 @@ log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
 ACCEPTED = 32  # in one turn of the event loop
 HEARD = 16  # of those that have said something, or have left, in one turn: each makes a transport in the next
-GREETINGS = 256  # handshakes that have begun
+REST = 4.0  # so all handshakes together take a quarter of the event loop
+GREETED_S, FEW, GREETINGS = 0.2, 32, 256  # handshakes that have begun: at least, and at most
 LACKING = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # of an address, such as ::1 where there is no IPv6
 PAUSE_S = 0.05  # until the system, which refused a descriptor, is asked again
 
@@ -70,10 +73,13 @@ class Reception:
         self.welcome = partial(self.loop.connect_accepted_socket, make)
         self._rota = rota
         self.greetings: Crowds[Guest] | None = None
+        self.most_greetings = GREETINGS
         self.greet: Callable[[str, Callable[[], None]], None] | None = None  # with a handshake, in turn
         if tls is not None:
             self.welcome = partial(self.welcome, ssl=tls, ssl_handshake_timeout=connections.limits.head_s)
-            self.greet, self.greetings = Rota(turns, most_s=0.0).join, Crowds()
+            rest_s = REST * handshake_s(tls)
+            self.most_greetings = min(max(FEW, int(GREETED_S / rest_s)), GREETINGS)
+            self.greet, self.greetings = Rota(turns, most_s=0.0, rest_s=rest_s).join, Crowds()
         self._told = False
         self._silent = selectors.DefaultSelector()
         self._heard: deque[Guest] = deque()
@@ -186,7 +192,7 @@ class Guest:
         self._entering = self._reception.loop.create_task(self._entered())
         if (greetings := self._reception.greetings) is not None:
             greetings.join(self.address, self)
-            if greetings.total > GREETINGS:
+            if greetings.total > self._reception.most_greetings:
                 self._reception.connections.end(next(iter(next(greetings.largest_first()).waiting)), "most")
 
     async def _entered(self) -> None:

@@ -20,12 +20,20 @@ MOST_S = 1e-3
 
 
 class Rota:
-    """Who waits; nobody twice. ``most_s``: of the processor, for one turn. ``waited`` gets each request's seconds."""
+    """Who waits; nobody twice. ``most_s``: of the processor, for one turn. ``waited`` gets each request's seconds.
+
+    ``rest_s``: from one turn that takes something up to the next.
+    """
 
     def __init__(
-        self, turns: Turns, most_s: float = MOST_S, waited: Callable[[float], None] = lambda seconds: None
+        self,
+        turns: Turns,
+        most_s: float = MOST_S,
+        waited: Callable[[float], None] = lambda seconds: None,
+        rest_s: float = 0.0,
     ) -> None:
-        self._most_s, self.waited = most_s, waited
+        self._most_s, self.waited, self._rest_s = most_s, waited, rest_s
+        self._rested_s = 0.0  # by the loop's clock
         self._turns, self.begin = turns, turns.begin
         self._queues: dict[str, deque[Callable[[], None]]] = {}
         self._due = False
@@ -48,7 +56,14 @@ class Rota:
         self._queues.setdefault(who, deque()).append(work)
         if not self._due:
             self._due = True
-            asyncio.get_running_loop().call_soon(self._next)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._rested_s > loop.time():
+            loop.call_at(self._rested_s, self._next)
+        else:
+            loop.call_soon(self._next)
 
     def _next(self) -> None:
         """At least one goes, what joins meanwhile in a later turn; the first queue in the circle is the last then."""
@@ -65,6 +80,8 @@ class Rota:
                 log.exception("what waited for its turn failed")
             if self.over:
                 break
+        if self._rest_s:
+            self._rested_s = asyncio.get_running_loop().time() + self._rest_s
         self._due = bool(self._queues)
         if self._due:
-            asyncio.get_running_loop().call_soon(self._next)
+            self._go_on()

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from eunomia.serving.fronts import grpc_wire
 from eunomia.serving.fronts.barring import FIRST_S, Bars, Connected, bar, connection_at, end
+from eunomia.serving.fronts.connections import ConnectionLimits
+from eunomia.serving.fronts.grpc_room import Room
 from eunomia.serving.fronts.grpc_wire import BASE, CALL, LOOKED_AT, STREAMS, WINDOW, Wire, in_crumbs
 from tests.hostile import frames
 from tests.patience import until
@@ -303,6 +305,45 @@ def test_who_sends_much_and_gets_much_is_not_cut(tmp_path: Path, monkeypatch: py
         for _ in range(300):
             client.get_server_metadata()
     assert ended == []
+
+
+# --- a full port -----------------------------------------------------------------------------------------
+
+
+def test_a_port_that_is_nearly_full_makes_room_at_the_most_crowded_address() -> None:
+    """Down to four fifths, of those without a call; nobody else's end."""
+    room, here = Room(100), [("bronze", n % 8 == 0) for n in range(88)] + [("gold", False)] * 4
+    for _ in range(3):
+        here = [one for one in here if not room.ends(one[0], calls=one[1])]
+        room.next_round()
+    assert len(here) == 80 and here.count(("gold", False)) == 4 and here.count(("bronze", True)) == 11
+
+
+@linux
+def test_newcomers_reach_a_port_that_silent_connections_have_filled(tmp_path: Path) -> None:
+    grpc = pytest.importorskip("tritonclient.grpc")
+    most = 60
+    with (
+        running(tmp_path, connections=ConnectionLimits(most=most)) as server,
+        contextlib.ExitStack() as crowd,
+    ):
+        place = ("127.0.0.1", server.grpc_port)
+        lines = [
+            crowd.enter_context(socket.create_connection(place, SILENT_S, ("127.0.0.7", 0)))
+            for _ in range(2 * most)
+        ]
+        for line in lines:
+            with contextlib.suppress(OSError):
+                line.sendall(frames.greeting())
+
+        def live() -> bool:
+            with grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+                try:
+                    return bool(client.is_server_live(client_timeout=1.0))
+                except grpc.InferenceServerException:
+                    return False
+
+        until(live)
 
 
 def test_the_look_goes_through_all_descriptors_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

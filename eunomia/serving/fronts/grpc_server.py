@@ -64,7 +64,7 @@ async def open_grpc(
         port = server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
     front.untaken.cut = partial(cut, port)
     await server.start()
-    door.wire.watch(port)
+    door.wire.watch(port, limits.most)
     return server, port
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import sys
 import time
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from eunomia.serving.fronts.barring import Bars, Connected, connection_at, end
+from eunomia.serving.fronts.grpc_room import Room
 
 log = logging.getLogger("eunomia.serving")
 BUSY_S, CALM_S = 0.05, 0.2  # between two looks
@@ -64,11 +66,11 @@ class Wire:
         self._next, self._top, self._round = 3, BEYOND, 0
         self._cpu_s = self._last_s = 0.0
         self._strikes = Counter[str]()
-        self._bars = Bars()
+        self._bars, self._room = Bars(), Room(math.inf)
 
-    def watch(self, port: int) -> None:
-        """From now on, for as long as the event loop runs; only Linux counts so."""
-        self._port = port
+    def watch(self, port: int, most: float = math.inf) -> None:
+        """From now on, for as long as the event loop runs; only Linux counts so. ``most``: connections of the port."""
+        self._port, self._room = port, Room(most)
         asyncio.get_running_loop().call_later(CALM_S, self._look)
 
     @contextmanager
@@ -134,10 +136,13 @@ class Wire:
                 self._top = max(self._top, number + BEYOND)
             if isinstance(one, Connected):
                 self._judge(one, now_s)
+                if self._room.ends(one.host, calls=self._account(one.peer).calls > 0):
+                    end(one)
         self._next += AT_ONCE
         if through:
             self._next = 3
             self._round += 1
+            self._room.next_round()
             known = self._accounts.items()
             self._accounts = {peer: a for peer, a in known if a.calls or a.round > self._round - KEPT_ROUNDS}
         self._bars.lift(self._port, now_s)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from eunomia.serving.protocol.errors import BadRequest, Refused, ServingError
 from eunomia.serving.protocol.infer import SMALL_BYTES
 from eunomia.serving.server import Server
+from eunomia.serving.tenants.circle import stranger_at
 from eunomia.serving.tenants.slots import Slots
 from tests.patience import PATIENCE_S, until, until_async
 from tests.serving.live import GOLD, SIDE, SILVER, running
@@ -325,6 +326,32 @@ def test_a_message_that_is_here_waits_for_its_turn_and_keeps_its_place() -> None
         assert door.messages.held == {"bronze": 2} and not went
         gate.set()
         assert await asyncio.gather(*reading) == [b"message"] * 5 and went == ["bronze"] * 5
+
+    asyncio.run(run())
+
+
+def test_strangers_whose_messages_do_not_come_keep_no_tenant_waiting() -> None:
+    """As it was, health checks from sixty addresses held all places, each for ``body_s``."""
+
+    async def run() -> None:
+        async def at_once(tenant: str) -> None: ...
+
+        async def as_it_is(message: bytes, most: int, tenant: str) -> bytes:
+            return message
+
+        door, gate = Door(DoorLimits(PATIENCE_S, PATIENCE_S, 4), as_it_is, at_once), asyncio.Event()
+        silent = SimpleNamespace(read=gate.wait, peer=lambda: "")
+        whole: Any = SimpleNamespace(read=lambda: asyncio.sleep(0, b"message"), peer=lambda: "")
+        crowd = [asyncio.create_task(door.read(silent, stranger_at(f"10.0.0.{n}"))) for n in range(60)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert await door.read(whole, GOLD) == b"message"
+        async with door.stream(whole, GOLD) as messages:
+            assert await anext(messages) == b"message"
+        for one in crowd:
+            one.cancel()
+        await asyncio.gather(*crowd, return_exceptions=True)
+        assert await door.read(whole, stranger_at("10.0.1.0")) == b"message"
 
     asyncio.run(run())
 

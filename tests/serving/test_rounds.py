@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eunomia.serving.fronts.address import place_of
+from eunomia.serving.tenants.circle import STRANGERS, Circle, group_of, stranger_at
 from eunomia.serving.tenants.rounds import Rounds
 from tests.serving.made_up import examples
 
@@ -26,7 +29,7 @@ async def order_of(arrivals: list[str], gone: set[int]) -> list[str]:
             tasks[n].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await rounds.turn("late")
-    assert not rounds._waiting
+    assert not rounds._circle.total
     return order
 
 
@@ -49,3 +52,52 @@ def test_whoever_stays_is_served_and_others_wait_at_most_one_message_of_each(
 def test_a_crowd_of_one_tenant_does_not_keep_another_waiting() -> None:
     order = asyncio.run(order_of(["bronze"] * 200 + ["gold"], set()))
     assert order.index("gold") <= 1 and len(order) == 201
+
+
+def test_a_thousand_addresses_without_a_key_have_one_turn_together() -> None:
+    crowd = [stranger_at(f"10.0.{n // 256}.{n % 256}") for n in range(1000)]
+    order = asyncio.run(order_of([*crowd, "gold", "gold"], set()))
+    assert [n for n, who in enumerate(order) if who == "gold"] <= [1, 3] and len(order) == 1002
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "(1)", "(2)", "(3)"]), st.booleans()), max_size=60))
+@examples()
+def test_the_circle_goes_as_a_plain_walk_does(steps: list[tuple[str, bool]]) -> None:
+    """Joins, and takes in between; the twin looks for who has waited longest for a turn of its group, then its own."""
+    circle, waiting = Circle[int](), list[tuple[str, int]]()
+    went = dict.fromkeys(["a", "b", "(1)", "(2)", "(3)", STRANGERS], -1)
+    since = dict[str, int]()
+    for now, (who, takes) in enumerate(steps):
+        if not takes:
+            for name in {who, group_of(who)}:
+                if not any(name in (other, group_of(other)) for other, _ in waiting):
+                    since[name] = now
+            waiting.append((who, now))
+            circle.join(who, now)
+        elif waiting:
+            waits_since = {name: max(since[name], went[name]) for name in since}
+            group = min({group_of(other) for other, _ in waiting}, key=waits_since.__getitem__)
+            mine = min(
+                {other for other, _ in waiting if group_of(other) == group}, key=waits_since.__getitem__
+            )
+            one = next(n for other, n in waiting if other == mine)
+            waiting.remove((mine, one))
+            went[group] = went[mine] = now
+            assert circle.take() == one
+        assert circle.total == len(waiting)
+
+
+@pytest.mark.parametrize(
+    ("host", "place"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("[::1]", "::"),
+        ("", ""),
+        ("unknown", "unknown"),
+    ],
+)
+def test_callers_are_told_apart_by_what_one_machine_has(host: str, place: str) -> None:
+    assert place_of(host) == place

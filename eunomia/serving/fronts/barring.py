@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from eunomia.serving.fronts.address import place_of
 from eunomia.serving.takeover.sockets import listening_at, name_of
 
 log = logging.getLogger("eunomia.serving")
@@ -50,10 +51,7 @@ class Connected:
     @property
     def host(self) -> str:
         """Its address; of IPv6 the network of 64 bits."""
-        host = unquote(self.peer.partition(":")[2].rpartition(":")[0]).strip("[]")
-        if ":" not in host:
-            return host
-        return str(ipaddress.IPv6Network((host.partition("%")[0], 64), strict=False).network_address)
+        return place_of(unquote(self.peer.partition(":")[2].rpartition(":")[0]))
 
     def waiting(self, most: int) -> bytes:
         """The first bytes that nobody has read yet; they stay there."""

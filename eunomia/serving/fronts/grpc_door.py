@@ -3,6 +3,7 @@
 The library would take a whole message of any caller into memory, and wait for its end for ever. Here every call of one
 message is served as a stream of one: the same on the wire, but the server's code runs first. It names the tenant, waits
 for one of the tenant's places (``Slots``: a message that arrives may be as large as any), and reads within a time.
+Callers without a key have places of their own, and less time: who asks for the server's health keeps no tenant waiting.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import unquote
 
 import grpc
 
+from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.grpc_wire import Wire
 from eunomia.serving.protocol.errors import (
     BadRequest,
@@ -28,9 +30,12 @@ from eunomia.serving.protocol.errors import (
 )
 from eunomia.serving.protocol.packed import is_packed
 from eunomia.serving.protocol.rpc_types import Call, Response
+from eunomia.serving.tenants.circle import STRANGERS, group_of, stranger_at
 from eunomia.serving.tenants.slots import Slots
 
 LEAST = 4  # places, however large a message may be
+OF_STRANGERS = 4  # one in so many places is for callers without a key
+STRANGER_S = 2.0  # for the message of one of these: it fits into one packet
 CONTROL_BYTES = 64 * 1024  # of a message that is no inference request
 Unpack = Callable[
     [bytes, int, str], Awaitable[bytes]
@@ -67,32 +72,40 @@ class Door:
     ) -> None:
         self.limits, self._unpack, self._turn, self._begin = limits, unpack, turn, begin
         self.wire = Wire()
-        self.messages = Slots(limits.places, "messages")
-        self.streams = Slots(limits.places, "streams")
+        few = max(LEAST, limits.places // OF_STRANGERS)
+        self.messages, self.strange_messages = Slots(limits.places, "messages"), Slots(few, "messages")
+        self.streams, self.strange_streams = Slots(limits.places, "streams"), Slots(few, "streams")
 
     async def read(self, context: Call, tenant: str, most: int = CONTROL_BYTES) -> bytes:
         """The message of a call; raises Expired, Refused, TooLarge, or BadRequest where there is none."""
+        body_s, places = self.limits.body_s, self.messages
+        if group_of(tenant) == STRANGERS:
+            body_s, places = min(body_s, STRANGER_S), self.strange_messages
         try:
-            async with asyncio.timeout(self.limits.body_s), self.messages.soon(tenant):
+            async with asyncio.timeout(body_s), places.soon(tenant):
                 message = await self._whole(context, tenant, most)
                 await self._turn(tenant)
         except TimeoutError:
-            raise Expired(f"the message has not arrived within {self.limits.body_s:g} s") from None
+            raise Expired(f"the message has not arrived within {body_s:g} s") from None
         if message is None:
             raise BadRequest("the call has no message")
         return message
 
     def stranger(self, context: Call) -> str:
         """What stands for the tenant of a caller without a key: its address, which is no tenant's name."""
-        return f"({host_of(context)})"
+        return stranger_at(place_of(host_of(context)))
 
     @asynccontextmanager
     async def stream(
         self, context: Call, tenant: str, most: int = CONTROL_BYTES
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The messages of a stream; raises Refused when the tenant has too many of them."""
-        with self.streams.now(tenant):
+        with self.holding_stream(tenant):
             yield self._messages(context, tenant, most)
+
+    def holding_stream(self, tenant: str) -> AbstractContextManager[None]:
+        """One of the streams that this caller may have; raises Refused."""
+        return (self.strange_streams if group_of(tenant) == STRANGERS else self.streams).now(tenant)
 
     async def _messages(self, context: Call, tenant: str, most: int) -> AsyncIterator[bytes]:
         while True:

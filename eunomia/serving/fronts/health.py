@@ -58,7 +58,7 @@ class HealthFront:
 
     async def watch(self, _: object, context: Call) -> Response:
         """The state now, and again whenever it has changed."""
-        with self.door.streams.now(self.door.stranger(context)):
+        with self.door.holding_stream(self.door.stranger(context)):
             name, told = await self._asked(context), 0
             while True:
                 if told != (status := self._status(name)):

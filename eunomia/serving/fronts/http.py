@@ -15,6 +15,7 @@ from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import Port, Ports
 from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.fronts import fronts
+from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.body import body_of, control_of, without_parameters
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
@@ -26,6 +27,7 @@ from eunomia.serving.protocol.errors import BadRequest, ServingError, without_fo
 from eunomia.serving.protocol.infer import write_response
 from eunomia.serving.protocol.raw import nbytes
 from eunomia.serving.service import Service
+from eunomia.serving.tenants.circle import stranger_at
 from eunomia.serving.tenants.grants import Grant
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -114,7 +116,7 @@ class HttpFront:
                 who = self.service.tenant_of(caller_of(request))
             except ServingError:
                 who = ""
-            await self.json.rounds.turn(who or f"({request.remote})")
+            await self.json.rounds.turn(who or stranger_at(place_of(request.remote or "")))
             if who:
                 go_on(request)
             return await handler(request)

@@ -8,8 +8,10 @@ from typing import Any
 
 from aiohttp import web
 
+from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.rota import Rota
+from eunomia.serving.tenants.circle import stranger_at
 
 MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the other
 
@@ -123,7 +125,7 @@ class InTurn(DenseHandler):
     def _line_up(self) -> None:
         if not self._lined:
             self._lined, self._since_s = True, time.perf_counter()
-            self._rota.join(self._tenant or self._remote(), self.go)
+            self._rota.join(self._tenant or stranger_at(self._remote()), self.go)
 
     def _read_up(self) -> None:
         """The present request is here."""
@@ -145,4 +147,4 @@ class InTurn(DenseHandler):
 
     def _remote(self) -> str:
         peer = self.transport.get_extra_info("peername") if self.transport is not None else None
-        return str(peer[0]) if isinstance(peer, tuple) else ""
+        return place_of(str(peer[0])) if isinstance(peer, tuple) else ""

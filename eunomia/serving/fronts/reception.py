@@ -20,11 +20,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
+from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.certificate import handshake_s
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.turns import Turns
+from eunomia.serving.tenants.circle import stranger_at
 
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
@@ -119,7 +121,7 @@ class Reception:
             guest = self._heard.popleft()
             if guest.here:
                 self.forget(guest)
-                self._rota.do(guest.address, guest.heard)
+                self._rota.do(stranger_at(guest.address), guest.heard)
 
     def _listen(self, one: socket.socket) -> None:
         if one.fileno() >= 0:
@@ -138,7 +140,7 @@ class Reception:
                 self._refused(one, error)
                 return
             sock.setblocking(False)
-            guest = Guest(self, sock, str(peer[0]))
+            guest = Guest(self, sock, place_of(str(peer[0])))
             self.connections.admit(guest, guest.address)
 
     def _refused(self, one: socket.socket, error: OSError) -> None:
@@ -182,7 +184,7 @@ class Guest:
             self._reception.connections.gone(self)
             self.sock.close()
         elif (greet := self._reception.greet) is not None:
-            greet(self.address, self._enter)
+            greet(stranger_at(self.address), self._enter)
         else:
             self._enter()
 

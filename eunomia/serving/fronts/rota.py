@@ -3,17 +3,18 @@
 The loop hands over whatever can be read, of all connections, in one turn: a thousand small requests, or 8 MB of each.
 A turn ends once it has taken ``MOST_S`` of its thread's processor. From then on a connection keeps what it has been
 given and reads no more. It stands in the queue of its tenant, or of its address while it has not said whose it is.
-In the next turns the queues go in turn, one connection of each. So a request waits for few of another tenant's.
+In the next turns the queues go in turn (``circle.py``), one connection of each. So a request waits for few of another
+tenant's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 
 from eunomia.serving.observe.turns import Turns
+from eunomia.serving.tenants.circle import Circle
 
 log = logging.getLogger("eunomia.serving")
 MOST_S = 1e-3
@@ -35,7 +36,7 @@ class Rota:
         self._most_s, self.waited, self._rest_s = most_s, waited, rest_s
         self._rested_s = 0.0  # by the loop's clock
         self._turns, self.begin = turns, turns.begin
-        self._queues: dict[str, deque[Callable[[], None]]] = {}
+        self._circle = Circle[Callable[[], None]]()
         self._due = False
 
     @property
@@ -53,7 +54,7 @@ class Rota:
 
     def join(self, who: str, work: Callable[[], None]) -> None:
         """At the end of the queue of ``who``."""
-        self._queues.setdefault(who, deque()).append(work)
+        self._circle.join(who, work)
         if not self._due:
             self._due = True
             self._go_on()
@@ -66,22 +67,17 @@ class Rota:
             loop.call_soon(self._next)
 
     def _next(self) -> None:
-        """At least one goes, what joins meanwhile in a later turn; the first queue in the circle is the last then."""
+        """At least one goes, what joins meanwhile in a later turn."""
         self.begin()
-        for _ in range(sum(map(len, self._queues.values()))):
-            who = next(iter(self._queues))
-            queue = self._queues.pop(who)
-            work = queue.popleft()
-            if queue:
-                self._queues[who] = queue
+        for _ in range(self._circle.total):
             try:
-                work()
+                self._circle.take()()
             except Exception:  # of one: the others go on
                 log.exception("what waited for its turn failed")
             if self.over:
                 break
         if self._rest_s:
             self._rested_s = asyncio.get_running_loop().time() + self._rest_s
-        self._due = bool(self._queues)
+        self._due = self._circle.total > 0
         if self._due:
             self._go_on()

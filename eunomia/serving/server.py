@@ -30,6 +30,7 @@ from eunomia.serving.dispatch.warm import warm_up_beside
 from eunomia.serving.fronts.certificate import tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections, room_for
 from eunomia.serving.fronts.exchange import Inference
+from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lane import Lane
@@ -336,8 +337,9 @@ class Server:
             raise OutputError(self._closed("http_port", self.options.http_port)) from None
         self.http_port = self.listening[0].getsockname()[1]
         rota, turns = self.service.rota, self.service.books.turns
+        connections.hearing = hearing = Hearing(rota.begin)
         self._reception = Reception(
-            self.listening, connections, lambda: Lane(rest, inference), rota, turns, self._tls
+            self.listening, connections, lambda: Lane(rest, inference), rota, turns, hearing, self._tls
         )
 
     async def _open_grpc(self, port: int, *, alone: bool) -> None:

@@ -16,10 +16,12 @@ import pytest
 
 from eunomia.serving import server as served
 from eunomia.serving.fronts import connections as bounds
-from eunomia.serving.fronts import grpc_server, reception
+from eunomia.serving.fronts import grpc_server, hearing, reception
 from eunomia.serving.fronts.certificate import handshake_s, tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.crowds import Crowds
+from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.lane import Lane
 from eunomia.serving.fronts.reception import Reception, sockets_at
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.turns import Turns
@@ -173,7 +175,8 @@ def test_where_descriptors_run_out_the_most_crowded_address_makes_room(loop: str
         (listening,) = await sockets_at("127.0.0.1", 0)
         short = Short(fileno=listening.detach())
         connections, turns = Connections(ConnectionLimits()), Turns()
-        here = Reception([short], connections, Echo, Rota(turns), turns)
+        rota = Rota(turns)
+        here = Reception([short], connections, Echo, rota, turns, Hearing(rota.begin))
         port = short.getsockname()[1]
         lines = [crowd.enter_context(await asyncio.to_thread(connect, port, FLOOD)) for _ in range(4)]
         await until_async(lambda: len(connections) == 4)
@@ -195,12 +198,13 @@ def test_where_descriptors_run_out_the_most_crowded_address_makes_room(loop: str
 def test_of_many_that_leave_at_once_a_few_go_in_a_turn(
     loop: str, crowd: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reception, "HEARD", 2)
+    monkeypatch.setattr(hearing, "HEARD", 2)
 
     async def main() -> None:
         sockets = await sockets_at("127.0.0.1", 0)
         connections, turns = Connections(ConnectionLimits()), Turns()
-        here = Reception(sockets, connections, Echo, Rota(turns), turns)
+        rota = Rota(turns)
+        here = Reception(sockets, connections, Echo, rota, turns, Hearing(rota.begin))
         port = sockets[0].getsockname()[1]
         lines = [crowd.enter_context(await asyncio.to_thread(connect, port, FLOOD)) for _ in range(9)]
         await until_async(lambda: len(connections) == len(lines))
@@ -212,6 +216,71 @@ def test_of_many_that_leave_at_once_a_few_go_in_a_turn(
         here.end()
 
     pytest.importorskip(loop).run(main())
+
+
+# --- a crowd that is connected ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("free", [2, 10**6])
+def test_of_a_crowd_each_is_read_when_it_has_something(
+    free: int, tmp_path: Path, crowd: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, three thousand that sent at once were read in one turn of 200 ms."""
+    monkeypatch.setattr(bounds, "FREE", free)
+    kept = LIVE.replace(b"Connection: close\r\n", b"")
+    with running(tmp_path, grpc_port=None) as server:
+        lines = flood(server, crowd, 6, kept[:-3])
+        connections = server.service.connections
+        assert connections is not None and connections.hearing is not None
+        standing = connections.hearing._at
+        until(lambda: sum(isinstance(one, Lane) for one in standing) == (6 if free == 2 else 0))
+        for half in (kept[-3:] + kept[:40], kept[40:]):  # an answer each
+            for line in lines:
+                line.sendall(half)
+            for line in lines:
+                assert b" 200 " in line.recv(4096)
+        for line in lines[:3]:
+            line.close()
+        until(lambda: counts(server)[0] == 3)
+        assert live(lines[3]) and len(standing) <= 3
+
+
+def test_a_refused_body_is_read_to_its_end(tmp_path: Path, crowd: ExitStack) -> None:
+    """A piece in each turn, as nobody wants it; the next request on its connection is served."""
+    size = 3 * 1024**2
+    head = f"POST /v2/models/small/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n"
+    with running(tmp_path, grpc_port=None) as server:
+        line = crowd.enter_context(connect(server.http_port))
+        line.sendall(head.encode() + bytes(size) + LIVE)
+        said = b""
+        while piece := line.recv(65536):
+            said += piece
+        assert b" 401 " in said.partition(b"\r\n")[0] and b"HTTP/1.1 200 " in said
+
+
+def test_a_descriptor_that_another_connection_has_now_is_heard_for_that_one() -> None:
+    class One:
+        def __init__(self) -> None:
+            self.times = 0
+
+        def heard(self) -> None:
+            self.times += 1
+
+    async def main() -> None:
+        here, gone, came = Hearing(lambda: None), One(), One()
+        ours, theirs = socket.socketpair()
+        number = ours.detach()
+        here.hear(gone, number)
+        here.hear(came, number)  # it was closed, and opened again
+        here.forget(gone)
+        theirs.sendall(b"x")
+        await until_async(lambda: came.times == 1)
+        assert gone.times == 0 and not here._at
+        here.close()
+        socket.socket(fileno=number).close()
+        theirs.close()
+
+    asyncio.run(main())
 
 
 def test_crowds_by_size() -> None:

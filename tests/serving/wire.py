@@ -28,7 +28,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.reads, self.aborted, self.ended, self.sent = True, False, False, list[bytes]()
-        self.closed = False
+        self.closed, self.waits = False, 0
 
     def pause_reading(self) -> None:
         self.reads = False
@@ -41,6 +41,9 @@ class Wire(asyncio.Transport):
 
     def writelines(self, pieces: Any) -> None:
         self.sent.append(b"".join(pieces))
+
+    def get_write_buffer_size(self) -> int:
+        return self.waits
 
     def can_write_eof(self) -> bool:
         return True

@@ -21,9 +21,11 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from eunomia.serving.fronts.crowds import Crowds
+from eunomia.serving.fronts.hearing import Hearing
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 1.0
+FREE = 64  # connections of an address that are read as soon as they have something
 AT_ONCE = 4  # connections that end in one round of the event loop
 LOOKED_AT = 256  # connections in one round; to look at one takes microseconds
 OWN_FILES = 200  # descriptors that are not connections: devices, ledger, database; and of those that just end
@@ -87,11 +89,16 @@ class Connections:
     ended: dict[str, int] = field(
         default_factory=lambda: {"head": 0, "idle": 0, "body": 0, "most": 0, "bytes": 0}
     )
+    hearing: Hearing | None = None  # of those that are not read until they have something
     _seen: dict[Connection, _Seen] = field(default_factory=dict)
     _crowds: Crowds[Connection] = field(default_factory=Crowds)
 
     def __len__(self) -> int:
         return len(self._seen)
+
+    def crowded(self, address: str) -> bool:
+        """Whether so many come from there that together they would fill a turn of the event loop."""
+        return self._crowds.size(address) > FREE
 
     def middleware(self) -> Middleware:
         """Notes which connections have a request."""

@@ -32,6 +32,10 @@ class Crowds(Generic[T]):
         self._of: dict[str, Crowd[T]] = {}
         self._sizes: dict[int, dict[str, None]] = {}  # addresses, by how many come from each
 
+    def size(self, address: str) -> int:
+        """How many come from there."""
+        return len(self._of.get(address, ()))
+
     def join(self, address: str, one: T) -> None:
         """It waits."""
         crowd = self._of.setdefault(address, Crowd())

@@ -140,7 +140,10 @@ class Exchange:
         return True
 
     def _done(self, _: asyncio.Future[dict[str, Value]]) -> None:
-        """The network has run, or will not."""
+        """The network has run, or will not; of many that end at once, some wait for a later turn of the loop."""
+        self._service.rota.do(self.tenant, self._leave)
+
+    def _leave(self) -> None:
         inside, self._inside = self._inside, None
         if inside is None:  # abandoned
             return

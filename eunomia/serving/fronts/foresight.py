@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.models.repository import ports_of
 from eunomia.serving.protocol.checks import check_inputs, check_outputs
-from eunomia.serving.protocol.infer import KNOWN_BYTES, SMALL_BYTES, InferRequest, SharedRegion, read_request
+from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, SharedRegion, is_plain, read_request
 from eunomia.serving.protocol.pieces import Coming
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
@@ -53,7 +53,7 @@ class Foresight:
         request = read_request(*what, header, Coming(size))
         grant = self._service.identify(caller, request.parameters)
         ports = foresee(self._service, request, grant, caller)
-        if len(header) <= KNOWN_BYTES:
+        if is_plain(header):
             if len(self._known) >= KEPT:
                 self._known.clear()
             self._known[what, header, size] = _Fits(request, grant, ports)

@@ -10,10 +10,12 @@ from aiohttp import web
 
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.dense import DenseHandler
-from eunomia.serving.fronts.rota import Rota
+from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.rota import MOST_S, Rota
 from eunomia.serving.tenants.circle import stranger_at
 
 MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the other
+READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
 
 
 class InTurn(DenseHandler):
@@ -22,6 +24,8 @@ class InTurn(DenseHandler):
     __slots__ = (
         "_behind",
         "_ends",
+        "_has_something",
+        "_heard_by",
         "_late",
         "_lined",
         "_lost_later",
@@ -35,6 +39,8 @@ class InTurn(DenseHandler):
         super().__init__(server, **options)
         self._rota, self._tenant = rota, ""
         self._lined = False  # it stands in a queue
+        self._heard_by: Hearing | None = None
+        self._has_something = False  # which it does, as far as is known
         self._since_s = self._waited_s = 0.0  # since when, and how long the present request has in all
         self._behind, self._late = False, b""  # nothing is read until its turn; what came all the same
         self._ends = False  # as soon as it is its turn
@@ -58,6 +64,7 @@ class InTurn(DenseHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Of many that end at once, some have to wait for that."""
         self._rota.begin()
+        self._forget()
         self._late = b""
         if self._rota.over:
             self._lost_later = (exc,)
@@ -71,16 +78,52 @@ class InTurn(DenseHandler):
         if not data:
             self._received(data)
             return
-        if self._behind or self._rota.over:
+        if not self._unwanted and (self._behind or self._rota.over):
             self._late += data
         else:
             self._received(data)
-            if len(data) < MUCH or not self._rota.over:
+            if not self._unwanted and (len(data) < MUCH or not self._rota.over):
+                self._rest()
                 return
-        if self.transport is not None and not self._behind:
-            self._behind = True
-            self.transport.pause_reading()
+        if self._stop_reading():
             self._line_up()
+
+    @property
+    def _unwanted(self) -> bool:
+        """Whether what comes is thrown away: it is read last."""
+        return False
+
+    def _crowd(self) -> Hearing | None:
+        """Where it stands until it has something, if it is one of very many."""
+        return None
+
+    def _stop_reading(self) -> bool:
+        """Until its turn; False = it waits for that already, or has left."""
+        if self.transport is None or self._behind or self.transport.is_closing():
+            return False
+        self._behind = True
+        self.transport.pause_reading()
+        return True
+
+    def _rest(self) -> None:
+        """Of a crowd, it is not read before it is known to have something."""
+        crowd = self._crowd()
+        if crowd is not None and self.transport is not None and self._stop_reading():
+            self._stand(crowd, self.transport)
+
+    def _stand(self, crowd: Hearing, transport: asyncio.BaseTransport) -> None:
+        self._heard_by = crowd
+        crowd.hear(self, transport.get_extra_info("socket").fileno())
+
+    def heard(self) -> None:
+        """It has something, or has left."""
+        self._heard_by, self._has_something = None, True
+        self._line_up()
+
+    def _forget(self) -> None:
+        if self._heard_by is not None:
+            self._heard_by.forget(self)
+            self._heard_by = None
 
     def go(self) -> None:
         """The turn that it waited for."""
@@ -94,11 +137,18 @@ class InTurn(DenseHandler):
             self._take_late()
             self.transport.close()
             return
+        self._forget()
+        unwanted, known, self._has_something = self._unwanted, self._has_something, False
         behind, self._behind = self._behind, False
         self._parse_on()
         if behind:
             self._take_late()
             if self.transport is not None and not (self._held or self._full or self._behind):
+                if not known and (crowd := self._crowd()) is not None and not self.transport.is_closing():
+                    self._behind = True
+                    self._stand(crowd, self.transport)
+                    return
+                self._rota.owe(MOST_S if unwanted else READ_S)
                 self.transport.resume_reading()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it

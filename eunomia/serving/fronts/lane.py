@@ -16,6 +16,7 @@ from aiohttp.web_request import BaseRequest
 from eunomia.serving.fronts.caller import caller_from
 from eunomia.serving.fronts.exchange import Exchange, Inference, Pieces, ending, failure
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
+from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.waiting import Waiting
@@ -26,6 +27,7 @@ from eunomia.serving.visit import Caller
 FOREVER_S = (
     1e8  # connections without requests are ended by ``connections``, which sees requests of both kinds
 )
+KNOWN_BYTES = 2048  # of a head that is kept, in case the next is the same
 AHEAD = 64 * 1024  # bytes behind a request that has no answer yet
 AT_ONCE = 8  # requests in one round of the loop
 LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client that is turned away has read why; what it still sends
@@ -47,6 +49,7 @@ class Lane(InTurn):
     """One connection."""
 
     __slots__ = (
+        "_address",
         "_due",
         "_exchange",
         "_inference",
@@ -55,6 +58,7 @@ class Lane(InTurn):
         "_left",
         "_linger",
         "_mode",
+        "_plain",
         "_tail",
         "_unread",
     )
@@ -78,11 +82,14 @@ class Lane(InTurn):
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
+        self._address, self._plain = "", False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody is there."""
         super().connection_made(transport)
-        self._inference.connections.came(self, self._remote())
+        self._address = self._remote()
+        self._plain = transport.get_extra_info("sslcontext") is None
+        self._inference.connections.came(self, self._address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Nobody is there any more."""
@@ -119,6 +126,23 @@ class Lane(InTurn):
         if self._linger is not None:
             self._linger.cancel()
         super()._lost(exc)
+
+    @property
+    def _unwanted(self) -> bool:
+        return self._mode in (Mode.SKIP, Mode.GONE)
+
+    def _crowd(self) -> Hearing | None:
+        connections = self._inference.connections
+        return connections.hearing if self._plain and connections.crowded(self._address) else None
+
+    def pause_writing(self) -> None:
+        """The client takes less than it is sent: what waits for it holds room of its tenant's."""
+        super().pause_writing()
+        if self._unread is None and self.transport is not None:
+            try:
+                self._waits_to_leave(self.transport.get_write_buffer_size())
+            except ServingError:
+                self.transport.abort()
 
     def resume_writing(self) -> None:
         """The client has taken its answers."""
@@ -173,7 +197,7 @@ class Lane(InTurn):
             self._give_one(end + head.size)
         else:
             caller = caller_from(head.headers, self._remote())
-            self._known = raw, head, caller
+            self._known = (raw, head, caller) if end <= KNOWN_BYTES else None
             self._begin(head, caller, end)
         return True
 
@@ -260,17 +284,21 @@ class Lane(InTurn):
 
     def _send_large(self, pieces: Pieces, size: int, tenant: str) -> None:
         """It holds room of its tenant's until it is taken, and no longer than a body may take."""
-        room = self._inference.service.bodies.leaving(tenant)
         try:
-            room.need(size)
+            self._waits_to_leave(size, tenant)
         except ServingError as error:
             pieces = failure(error)
         self._send(pieces)
-        assert self.transport is not None, "somebody is there"
-        end = self._loop.call_later(self._inference.connections.limits.body_s, self.transport.abort)
-        self._unread = room, end
         if not self.writing_paused:
             self._taken()
+
+    def _waits_to_leave(self, size: int, tenant: str = "") -> None:
+        """So many bytes; raises Refused."""
+        assert self.transport is not None, "somebody is there"
+        room = self._inference.service.bodies.leaving(tenant or self._tenant)
+        end = self._loop.call_later(self._inference.connections.limits.body_s, self.transport.abort)
+        self._unread = room, end
+        room.need(size)
 
     def _taken(self) -> None:
         """What was sent has been taken, or nobody will."""

@@ -1,7 +1,7 @@
 """The HTTP port: connections are counted from the first moment on, and cost next to nothing until they say something.
 
 The event loop would accept thousands in one turn, and close whoever waits where descriptors run out. So sockets are
-accepted here, a few in a turn, and heard by a selector of their own: ten thousand may leave at once. With its first
+accepted here, a few in a turn, and heard by ``hearing``: ten thousand may leave at once. With its first
 bytes a connection gets its protocol, addresses in turn. Over TLS one handshake begins in a turn, and the next when
 ``REST`` times what it costs have passed. Of more that go on than begin in ``GREETED_S`` (and more than ``FEW``), the
 oldest of the most crowded address ends: they may all go on in one turn.
@@ -12,10 +12,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import selectors
 import socket
 import ssl
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -24,6 +22,7 @@ from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.certificate import handshake_s
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.crowds import Crowds
+from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.turns import Turns
 from eunomia.serving.tenants.circle import stranger_at
@@ -31,10 +30,10 @@ from eunomia.serving.tenants.circle import stranger_at
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
 ACCEPTED = 32  # in one turn of the event loop
-HEARD = 16  # of those that have said something, or have left, in one turn: each makes a transport in the next
 REST = 4.0  # so all handshakes together take a quarter of the event loop
 GREETED_S, FEW, GREETINGS = 0.2, 32, 256  # handshakes that have begun: at least, and at most
 LACKING = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # of an address, such as ::1 where there is no IPv6
+ENTERED_S = 2e-4  # of the processor, that the next turns take for one that enters
 PAUSE_S = 0.05  # until the system, which refused a descriptor, is asked again
 
 
@@ -68,12 +67,13 @@ class Reception:
         make: Callable[[], asyncio.Protocol],
         rota: Rota,
         turns: Turns,
+        hearing: Hearing,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.sockets, self.connections = sockets, connections
         self.loop = asyncio.get_running_loop()
         self.welcome = partial(self.loop.connect_accepted_socket, make)
-        self._rota = rota
+        self.rota, self.hearing = rota, hearing
         self.greetings: Crowds[Guest] | None = None
         self.most_greetings = GREETINGS
         self.greet: Callable[[str, Callable[[], None]], None] | None = None  # with a handshake, in turn
@@ -83,9 +83,6 @@ class Reception:
             self.most_greetings = min(max(FEW, int(GREETED_S / rest_s)), GREETINGS)
             self.greet, self.greetings = Rota(turns, most_s=0.0, rest_s=rest_s).join, Crowds()
         self._told = False
-        self._silent = selectors.DefaultSelector()
-        self._heard: deque[Guest] = deque()
-        self.loop.add_reader(self._silent.fileno(), self._hear)
         for one in sockets:
             one.setblocking(False)
             self._listen(one)
@@ -101,34 +98,14 @@ class Reception:
         """Nobody is served any more."""
         self.close()
         self.connections.end_all()
-        self.loop.remove_reader(self._silent.fileno())
-        self._silent.close()
-
-    def hear(self, guest: Guest) -> None:
-        """It has said nothing yet."""
-        self._silent.register(guest.sock, selectors.EVENT_READ, guest)
-
-    def forget(self, guest: Guest) -> None:
-        """It need not be heard any more."""
-        with suppress(KeyError):
-            self._silent.unregister(guest.sock)
-
-    def _hear(self) -> None:
-        self._rota.begin()
-        if not self._heard:
-            self._heard.extend(key.data for key, _ in self._silent.select(0))
-        for _ in range(min(HEARD, len(self._heard))):
-            guest = self._heard.popleft()
-            if guest.here:
-                self.forget(guest)
-                self._rota.do(stranger_at(guest.address), guest.heard)
+        self.hearing.close()
 
     def _listen(self, one: socket.socket) -> None:
         if one.fileno() >= 0:
             self.loop.add_reader(one, self._accept, one)
 
     def _accept(self, one: socket.socket) -> None:
-        self._rota.begin()
+        self.rota.begin()
         for _ in range(ACCEPTED):
             try:
                 sock, peer = one.accept()
@@ -162,7 +139,7 @@ class Guest:
     def __init__(self, reception: Reception, sock: socket.socket, address: str) -> None:
         self._reception, self.sock, self.address = reception, sock, address
         self._entering: asyncio.Task[None] | None = None
-        reception.hear(self)
+        reception.hearing.hear(self, sock.fileno())
 
     @property
     def here(self) -> bool:
@@ -171,12 +148,15 @@ class Guest:
 
     def heard(self) -> None:
         """Its first bytes are here, or it has left."""
+        self._reception.rota.do(stranger_at(self.address), self._look)
+
+    def _look(self) -> None:
         if not self.here:
             return
         try:
             left = not self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            self._reception.hear(self)
+            self._reception.hearing.hear(self, self.sock.fileno())
             return
         except OSError:
             left = True
@@ -191,6 +171,7 @@ class Guest:
     def _enter(self) -> None:
         if not self.here:
             return
+        self._reception.rota.owe(ENTERED_S)
         self._entering = self._reception.loop.create_task(self._entered())
         if (greetings := self._reception.greetings) is not None:
             greetings.join(self.address, self)
@@ -214,7 +195,7 @@ class Guest:
     def force_close(self) -> None:
         """Whatever it does."""
         if self._entering is None:
-            self._reception.forget(self)
+            self._reception.hearing.forget(self)
             self.sock.close()
             return
         self._greeted()

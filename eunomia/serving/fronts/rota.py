@@ -38,6 +38,7 @@ class Rota:
         self._turns, self.begin = turns, turns.begin
         self._circle = Circle[Callable[[], None]]()
         self._due = False
+        self._owed_s = 0.0
 
     @property
     def over(self) -> bool:
@@ -51,6 +52,10 @@ class Rota:
             self.join(who, work)
         else:
             work()
+
+    def owe(self, seconds: float) -> None:
+        """What has its turn now takes so much of the next one: fewer go with it."""
+        self._owed_s += seconds
 
     def join(self, who: str, work: Callable[[], None]) -> None:
         """At the end of the queue of ``who``."""
@@ -69,12 +74,13 @@ class Rota:
     def _next(self) -> None:
         """At least one goes, what joins meanwhile in a later turn."""
         self.begin()
+        self._owed_s = 0.0
         for _ in range(self._circle.total):
             try:
                 self._circle.take()()
             except Exception:  # of one: the others go on
                 log.exception("what waited for its turn failed")
-            if self.over:
+            if self.over or self._turns.spent_s + self._owed_s > self._most_s:
                 break
         if self._rest_s:
             self._rested_s = asyncio.get_running_loop().time() + self._rest_s

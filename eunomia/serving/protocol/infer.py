@@ -27,6 +27,7 @@ from eunomia.serving.protocol.strings import (
 SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
 MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
 KNOWN_BYTES = 1024  # of JSON that is remembered
+KNOWN_OBJECTS, FORMS = 40, 256  # in one of these; and so many of them
 MAX_ELEMENTS = 2**31
 
 
@@ -112,7 +113,7 @@ def read_request(
     numbers: Sequence[Value | None] = (),
 ) -> InferRequest:
     """JSON part and raw tensors; ``numbers``: of inputs that were taken out of it before. Raises BadRequest."""
-    form = _form_again(header) if len(header) <= KNOWN_BYTES else _form_of(header)
+    form = _form_again(header) if is_plain(header) else _form_of(header)
     inputs, at = list[InputTensor](), 0
     for n, declared in enumerate(form.inputs):
         tensor, at = _read_input(declared, raw, at, numbers[n] if numbers else None)
@@ -159,7 +160,12 @@ def _form_of(header: bytes) -> _Form:
     )
 
 
-_form_again = lru_cache(maxsize=512)(_form_of)  # clients send the same again; nobody changes it
+_form_again = lru_cache(maxsize=FORMS)(_form_of)  # clients send the same again; nobody changes it
+
+
+def is_plain(header: bytes) -> bool:
+    """Whether it may be kept: many small objects that live long make the garbage collector's turns long."""
+    return len(header) <= KNOWN_BYTES and header.count(b"[") + header.count(b"{") <= KNOWN_OBJECTS
 
 
 def read_json(content: bytes) -> Json:

@@ -1,0 +1,68 @@
+"""Connections that are not read before it is known that they have something: thousands may say something at once.
+
+The event loop reads whatever has bytes in one turn, up to 256 KB of each connection. Those that stand here are watched
+by a selector of their own; of those that have something, or have left, a few are told so in each turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+HEARD = 16  # in one turn: what they say is read in the next
+
+
+class Heard(Protocol):
+    """A connection."""
+
+    def heard(self) -> None:
+        """It has something, or has left; it does not stand here any more."""
+
+
+class Hearing:
+    """In a running event loop; ``begin`` is told that a turn has work."""
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self._begin = begin
+        self._silent = selectors.DefaultSelector()
+        self._at: dict[Heard, int] = {}  # descriptors
+        self._due: deque[Heard] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._silent.fileno(), self._look)
+
+    def hear(self, one: Heard, descriptor: int) -> None:
+        """It is not read for now."""
+        try:
+            self._silent.register(descriptor, selectors.EVENT_READ, one)
+        except KeyError:  # of one that has gone without a word
+            self.forget(self._silent.get_key(descriptor).data)
+            self._silent.register(descriptor, selectors.EVENT_READ, one)
+        self._at[one] = descriptor
+
+    def forget(self, one: Heard) -> None:
+        """It need not be heard any more."""
+        descriptor = self._at.pop(one, None)
+        if descriptor is not None:
+            with suppress(KeyError):
+                self._silent.unregister(descriptor)
+
+    def close(self) -> None:
+        """Nobody is heard any more."""
+        self._loop.remove_reader(self._silent.fileno())
+        self._silent.close()
+        self._at.clear()
+        self._due.clear()
+
+    def _look(self) -> None:
+        self._begin()
+        if not self._due:
+            self._due.extend(key.data for key, _ in self._silent.select(0))
+        for _ in range(min(HEARD, len(self._due))):
+            one = self._due.popleft()
+            if one in self._at:
+                self.forget(one)
+                one.heard()

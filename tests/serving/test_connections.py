@@ -151,6 +151,16 @@ def test_the_address_with_the_most_connections_loses_them_first() -> None:
     )
 
 
+def test_of_equal_crowds_those_without_a_valid_key_go_first() -> None:
+    """As it was, the oldest went: gold, where everybody comes from an address of its own."""
+    connections = Connections(ConnectionLimits(most=100))
+    gold, *others = (seen(connections, Line(address=f"10.0.0.{n}"), 1.0 * n) for n in range(9))
+    connections.knows(gold)  # type: ignore[arg-type]
+    while any(not other.closed for other in others):
+        assert connections.end_one() and not gold.closed
+    assert connections.end_one() and gold.closed and not connections.end_one()
+
+
 def test_connections_that_say_nothing_half_a_header_or_half_a_body(tmp_path: Path) -> None:
     head = (
         f"POST /v2/models/small/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {GOLD}\r\n"

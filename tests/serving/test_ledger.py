@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
 import subprocess
 import zlib
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,14 @@ from hypothesis import strategies as st
 
 from eunomia.core.errors import RecordError
 from eunomia.serving.observe import ledger as module
+from eunomia.serving.observe import snapshot
 from eunomia.serving.observe.ledger import Ledger, lines_of, read_lines
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.tenants.grants import Grant
 from eunomia.serving.tenants.today import DAY_S, Today
 from tests import children
+from tests.patience import until_async
 
 
 def request(tenant: str = "gold", outcome: str = "hit", service_s: float = 0.01) -> Retired:
@@ -56,6 +60,54 @@ def test_compaction_counts_everything_once(tmp_path: Path, monkeypatch: pytest.M
     ledger.close()
     assert len(list(tmp_path.glob("journal-*.log"))) == 1
     assert counts(tmp_path) == {("gold", "m"): {"hit": 100}}
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_sums_are_written_between_requests_and_count_everything_once(
+    ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, a journal of 8 MB held the event loop for 100 to 200 ms; it may end in the midst of it."""
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(snapshot, "AT_ONCE", 3)
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+
+    async def main() -> None:
+        ledger = Ledger(tmp_path)
+        for n in range(100):
+            ledger.record(request(), float(n))
+            await asyncio.sleep(0)
+        assert ledger._summing is not None
+        if not ended:
+            await until_async(lambda: ledger._summing is None or ledger._summing.done())
+            assert len(list(tmp_path.glob("journal-*.log"))) < 9
+        ledger.keep()  # counts what another process wrote: nothing
+        assert ledger.usage["gold", "m"].outcomes == {"hit": 100}
+        ledger.close()
+
+    asyncio.run(main())
+    assert counts(tmp_path) == {("gold", "m"): {"hit": 100}}
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.text(max_size=3), st.text(max_size=3)),
+        st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9), st.sampled_from(["hit", "late"])), max_size=8),
+        max_size=4,
+    )
+)
+@example({})
+def test_pieces_are_the_json_of_the_whole(
+    windows: dict[tuple[str, str], list[tuple[float, float, str]]],
+) -> None:
+    usage = {pair: snapshot.Usage({"hit": 3}, 0.5, 7.0, deque(window)) for pair, window in windows.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "AT_ONCE", 3)
+        written = snapshot.pieces(5, [7, {"gold": 1.5}], usage)
+        for one in usage.values():
+            one.window.append((0.0, 0.0, "since"))  # not in it
+        text = "".join(written)
+    whole = [[*pair, {"hit": 3}, 0.5, 7.0, [list(e) for e in window]] for pair, window in windows.items()]
+    assert json.loads(text) == {"segment": 5, "today": [7, {"gold": 1.5}], "usage": whole}
 
 
 def test_the_device_time_of_a_day_survives_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
@@ -62,6 +64,23 @@ def register_rpc(server: Server, key: str, name: str) -> str:
         except grpc.RpcError as error:
             return str(error.details())
     return ""
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux has leases")
+def test_nobody_waits_for_an_object_that_somebody_has_leased(tmp_path: Path) -> None:
+    """The kernel lets who opens it wait for up to 45 s: so long everybody waited."""
+    leased = tmp_path / "gold:in"
+    leased.write_bytes(bytes(SIZE))
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # by which the holder learns of it
+    with leased.open("r+b") as held, running(tmp_path, shared_memory=True) as server:
+        server.service.regions._folder = str(tmp_path)
+        try:
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as error:
+            pytest.skip(f"no lease is given here: {error}")
+        assert register(server, GOLD, "/gold:in")[0] == 400
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        assert register(server, GOLD, "/gold:in")[0] == 200
 
 
 def test_nobody_reaches_memory_of_another_tenant_or_from_elsewhere(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ OUTSIDE = tuple(
     -sent for sent in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 )
 BURIALS, BURIAL_S = 50, 0.001  # looks at how a process ended, and the pause between two
+HEARD = 8  # messages in one turn of the event loop
 LOOK_S = 0.001  # between two looks at one that was killed
 REAP_S = 0.01  # between two looks at one that has ended, until it is gone
 OF_PROCESS = 2  # CPUCLOCK_SCHED of Linux: the clock of another process, by its number
@@ -220,7 +221,9 @@ class DeviceProcess:
             self._process.wait()
 
     def _readable(self) -> None:
-        while self._line is not None:
+        for _ in range(HEARD):  # the others in the next turn of the loop
+            if self._line is None:
+                return
             try:
                 message = receive(self._line)
             except BlockingIOError:

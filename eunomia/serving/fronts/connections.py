@@ -77,6 +77,7 @@ class _Seen:
     secure: bool
     since_s: float
     served: bool = False
+    known: bool = False  # a request on it had a valid key
     content: Content | None = None
     began_s: float = 0.0
 
@@ -134,6 +135,11 @@ class Connections:
         if (seen := self._seen.pop(connection, None)) is not None:
             self._crowds.leave(seen.address, connection)
 
+    def knows(self, connection: Connection) -> None:
+        """A request on it has a valid key."""
+        if (seen := self._seen.get(connection)) is not None:
+            seen.known = True
+
     def begun(self, connection: Connection, content: Content) -> None:
         """A request has come; its body follows."""
         if (seen := self._seen.get(connection)) is not None:
@@ -176,14 +182,25 @@ class Connections:
         return all(len(self) > self.limits.most and self.end_one() for _ in range(AT_ONCE))
 
     def end_one(self) -> bool:
-        """Of the most crowded address, what has waited longest, or else a request that arrives; False = none can."""
-        for crowd in islice(self._crowds.largest_first(), AT_ONCE):
+        """Of the most crowded address, what has waited longest, or else a request that arrives; False = none can.
+
+        Of addresses with equally many connections those without a valid key go first.
+        """
+        last: tuple[int, Connection] | None = None
+        for crowd in islice(self._crowds.largest_first(), LOOKED_AT):
             arriving = (c for c in islice(crowd.asking, LOOKED_AT) if _arriving(self._seen[c]))
             one = next(chain(crowd.waiting, arriving), None)
-            if one is not None:
-                self.end(one, "most")
-                return True
-        return False
+            if one is None:
+                continue
+            if last is not None and len(crowd) < last[0]:
+                break
+            if not self._seen[one].known:
+                last = len(crowd), one
+                break
+            last = last or (len(crowd), one)
+        if last is not None:
+            self.end(last[1], "most")
+        return last is not None
 
     def end(self, connection: Connection, reason: str) -> None:
         """It is over a limit."""

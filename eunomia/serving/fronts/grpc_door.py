@@ -25,6 +25,7 @@ from eunomia.serving.protocol.errors import (
     Expired,
     ServingError,
     TooLarge,
+    Unauthenticated,
     forget_frames,
     without_folders,
 )
@@ -81,6 +82,8 @@ class Door:
         body_s, places = self.limits.body_s, self.messages
         if group_of(tenant) == STRANGERS:
             body_s, places = min(body_s, STRANGER_S), self.strange_messages
+        else:
+            self.wire.known(place_of(host_of(context)))
         try:
             async with asyncio.timeout(body_s), places.soon(tenant):
                 message = await self._whole(context, tenant, most)
@@ -93,13 +96,16 @@ class Door:
 
     def stranger(self, context: Call) -> str:
         """What stands for the tenant of a caller without a key: its address, which is no tenant's name."""
-        return stranger_at(place_of(host_of(context)))
+        self.wire.strange(host := place_of(host_of(context)))
+        return stranger_at(host)
 
     @asynccontextmanager
     async def stream(
         self, context: Call, tenant: str, most: int = CONTROL_BYTES
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The messages of a stream; raises Refused when the tenant has too many of them."""
+        if group_of(tenant) != STRANGERS:
+            self.wire.known(place_of(host_of(context)))
         with self.holding_stream(tenant):
             yield self._messages(context, tenant, most)
 
@@ -167,6 +173,8 @@ class Door:
                 self.gave(context, response)
                 return response
             except ServingError as error:
+                if isinstance(error, Unauthenticated):
+                    self.stranger(context)
                 forget_frames(error)
                 await abort(context, error)
             finally:

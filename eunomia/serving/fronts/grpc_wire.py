@@ -4,7 +4,8 @@ A frame of HTTP/2 may belong to no message: a window, a ping, a byte for a strea
 10 µs in the event loop's thread, and some cost memory; nothing bounds them. But the kernel counts what each connection
 has brought, and ``Door`` knows what its calls account for. Who has brought more is cut. So is one whose
 message comes in crumbs, by a look at what waits in its socket. Where that was much or happens again, its address gets
-no new connections for a while, from the kernel (``barring.py``): others behind that address wait as well.
+no new connections for a while, from the kernel (``barring.py``): others behind that address wait as well. So does an
+address of which very many calls show no valid key, and none of late did: the library has one line for all calls.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ STREAMS = 128  # calls of a connection, most of which ``Door`` may not have seen
 FRAMING = 1.125  # of a message
 MUCH = 1024**2  # beyond what is allowed
 TAKING = 256  # bytes of an answer for one that says so
+STRANGE_PER_S, STRANGE_S = 500, 1.0  # calls without a valid key of one address, and until they are forgotten
+KNOWN_S, MOST_KNOWN = 60.0, 4096
 KEPT_ROUNDS = 3  # through all descriptors, in which nothing was seen of a connection
 SCOPE = re.compile(r"%25[^%]*(?=%5D)")  # of an address within a link
 COUNTED = sys.platform == "linux"
@@ -67,6 +70,9 @@ class Wire:
         self._cpu_s = self._last_s = 0.0
         self._strikes = Counter[str]()
         self._bars, self._room = Bars(), Room(math.inf)
+        self._strange, self._forgotten_s = Counter[str](), 0.0
+        self._known_s = dict[str, float]()  # addresses; when a call from there last had a valid key
+        self._unwelcome = dict[str, int]()  # addresses; until the end of which round
 
     def watch(self, port: int, most: float = math.inf) -> None:
         """From now on, for as long as the event loop runs; only Linux counts so. ``most``: connections of the port."""
@@ -110,6 +116,19 @@ class Wire:
         """An answer; the client says as it comes that it takes more."""
         self._account(peer).due += size / TAKING
 
+    def strange(self, host: str) -> None:
+        """A call from there shows no valid key."""
+        self._strange[host] += 1
+        if self._strange[host] >= STRANGE_PER_S * STRANGE_S and host not in self._unwelcome:
+            now_s = time.monotonic()
+            if now_s - self._known_s.get(host, -math.inf) > KNOWN_S:  # else it may be a proxy
+                self._unwelcome[host] = self._round + 1
+                self._bar(host, now_s, f"{STRANGE_PER_S} calls a second without a valid key")
+
+    def known(self, host: str) -> None:
+        """A call from there has a valid key."""
+        self._known_s[host] = time.monotonic()
+
     def _account(self, peer: str) -> Account:
         peer = SCOPE.sub("", peer) if "fe80" in peer else peer
         mine = self._accounts.get(peer)
@@ -136,15 +155,22 @@ class Wire:
                 self._top = max(self._top, number + BEYOND)
             if isinstance(one, Connected):
                 self._judge(one, now_s)
-                if self._room.ends(one.host, calls=self._account(one.peer).calls > 0):
+                crowded = self._room.ends(one.host, calls=self._account(one.peer).calls > 0)
+                if crowded or one.host in self._unwelcome:
                     end(one)
         self._next += AT_ONCE
         if through:
             self._next = 3
             self._round += 1
             self._room.next_round()
+            self._unwelcome = {host: last for host, last in self._unwelcome.items() if last >= self._round}
             known = self._accounts.items()
             self._accounts = {peer: a for peer, a in known if a.calls or a.round > self._round - KEPT_ROUNDS}
+        if now_s - self._forgotten_s >= STRANGE_S:
+            self._forgotten_s = now_s
+            self._strange.clear()
+            if len(self._known_s) > MOST_KNOWN:
+                self._known_s = {host: s for host, s in self._known_s.items() if now_s - s < KNOWN_S}
         self._bars.lift(self._port, now_s)
         wait_s = BUSY_S if busy or not through else CALM_S
         asyncio.get_running_loop().call_later(wait_s, self._look)
@@ -165,14 +191,16 @@ class Wire:
         self.ended += 1
         end(one)
         self._strikes[one.host] += 1
+        why = f"{beyond / 1e3:.0f} KB belong to no call"
         if beyond < MUCH and self._strikes[one.host] == 1:
-            log.warning(
-                "a connection over gRPC from %s was ended: %d KB belong to no call", one.host, beyond / 1e3
-            )
-            return
-        if (for_s := self._bars.put(self._port, one.host, now_s)) > 0.0:
-            text = "connections over gRPC from %s were ended: %d KB belong to no call; it gets no new ones for %.0f s"
-            log.warning(text, one.host, beyond / 1e3, for_s)
+            log.warning("a connection over gRPC from %s was ended: %s", one.host, why)
+        else:
+            self._bar(one.host, now_s, why)
+
+    def _bar(self, host: str, now_s: float, why: str) -> None:
+        if (for_s := self._bars.put(self._port, host, now_s)) > 0.0:
+            text = "connections over gRPC from %s end: %s; it gets no new ones for %.0f s"
+            log.warning(text, host, why, for_s)
 
 
 def in_crumbs(data: bytes) -> bool:

@@ -1,7 +1,7 @@
 """Connections that are not read before it is known that they have something: thousands may say something at once.
 
 The event loop reads whatever has bytes in one turn, up to 256 KB of each connection. Those that stand here are watched
-by a selector of their own; of those that have something, or have left, a few are told so in each turn.
+by a selector of their own; of those that have something, or have left, a few go on in each turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Heard(Protocol):
 
 
 class Hearing:
-    """In a running event loop; ``begin`` is told that a turn has work."""
+    """In a running event loop; ``begin``: a turn has work."""
 
     def __init__(self, begin: Callable[[], None]) -> None:
         self._begin = begin

@@ -233,6 +233,8 @@ class Lane(InTurn):
         except ServingError as error:
             self._refuse(error)
             return
+        if not self._tenant:
+            self._inference.connections.knows(self)
         self._tenant = exchange.tenant
         self._body(self._tail.take(self._left))
 

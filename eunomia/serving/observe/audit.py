@@ -7,6 +7,7 @@ later, up to ``MAX_HELD`` lines: usage, which gates requests, is the ledger's bu
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -82,12 +83,25 @@ class Audit:
         self._size = os.fstat(self._file).st_size
 
     def _rotate(self) -> None:
-        os.fsync(self._file)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
         name, number = f"audit-{stamp}.jsonl", 0
         while (self.folder / name).exists():
             number += 1
             name = f"audit-{stamp}-{number}.jsonl"
         os.rename(self.folder / NOW, self.folder / name)
-        os.close(self._file)
+        old = self._file
         self._open()
+        try:
+            asyncio.get_running_loop().run_in_executor(None, _finish, old)
+        except RuntimeError:
+            _finish(old)
+
+
+def _finish(file: int) -> None:
+    """On disk, which takes a while for so many lines."""
+    try:
+        os.fsync(file)
+    except OSError as error:
+        log.error("an old file of the audit log may not be on disk: %s", error.strerror)
+    finally:
+        os.close(file)

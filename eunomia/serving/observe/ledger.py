@@ -2,12 +2,13 @@
 
 A journal of one line per request: ``CRC32 JSON``. One write per line, before the client has its answer, so
 kill -9 of the server loses nothing that was acknowledged; the file is synced every second, which bounds
-what a power failure can take. A torn last line is ignored. When the journal is long, its sums are written
-to a snapshot in one step and it starts anew.
+what a power failure can take. A torn last line is ignored. When the journal is long, it starts anew, and its
+sums are written to a snapshot: in small pieces between requests, then in one step, in a thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -15,17 +16,18 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import OutputError, RecordError
 from eunomia.serving.observe.retired import Retired
+from eunomia.serving.observe.snapshot import Usage, pieces
 from eunomia.serving.tenants.today import Today
 
 log = logging.getLogger("eunomia.serving")
 SEGMENT_BYTES = 8 * 1024**2
 MAX_HELD = 10_000  # lines that wait in memory while the disk is full
+PAUSE_S = 2e-3  # between two pieces of a snapshot
 
 
 ENTRY, END = re.compile(rb"[0-9a-f]{8} \["), re.compile(rb"\]")  # how an entry begins and ends
@@ -33,18 +35,6 @@ LONGEST = 4096  # bytes of an entry; names have 200 letters
 Entry = tuple[
     float, str, str, str, float, float
 ]  # wall time, tenant, network, outcome, response, device time
-
-
-@dataclass
-class Usage:
-    """Sums over all requests of one (tenant, model) pair, and its window of recent ones."""
-
-    outcomes: dict[str, int] = field(default_factory=dict)
-    device_s: float = 0.0
-    energy_j: float = 0.0
-    window: deque[tuple[float, float, str]] = field(
-        default_factory=lambda: deque(maxlen=10_000)
-    )  # wall time, response, outcome
 
 
 class Ledger:
@@ -67,6 +57,7 @@ class Ledger:
         self._segment = self._base = 0  # the journal that is written, and the first that no snapshot holds
         self._shared = False  # with another process: nothing is summed up
         self._read_to: dict[str, int] = {}  # of journals, by name
+        self._summing: asyncio.Task[None] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if lock is not None and not _is(lock, folder / "lock"):
@@ -128,37 +119,70 @@ class Ledger:
                 self._end_torn_line()
                 return
             self.held.popleft()
-        if os.fstat(self._file).st_size > SEGMENT_BYTES:
-            self.compact()
+        if os.fstat(self._file).st_size > SEGMENT_BYTES and not self._shared:
+            self._compact_soon()
 
     def sync(self) -> None:
         """Wait until the journal is on disk."""
         os.fsync(self._file)
 
     def compact(self) -> None:
-        """Sums into a snapshot, then an empty journal; a crash in between counts nothing twice."""
-        if self._shared:
-            return
-        old = self._segment
-        self._segment = 1 + max([old, *map(_number, self._segments())])
-        content = {
-            "segment": self._segment,
-            "today": [self.today.day, self.today.used_s],
-            "usage": [
-                [t, m, u.outcomes, u.device_s, u.energy_j, list(u.window)] for (t, m), u in self.usage.items()
-            ],
-        }
+        """An empty journal, and sums into a snapshot; a crash in between counts nothing twice."""
+        if not self._shared and (old := self._begin_segment()) is not None:
+            os.close(old)
+            self._keep_sums(self._segment, "".join(self._sums()))
+
+    def _compact_soon(self) -> None:
+        """The same between requests, where there are some."""
         try:
-            write_text(self.folder / "snapshot.json", json.dumps(content, separators=(",", ":")))
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.compact()
+            return
+        if self._summing is None or self._summing.done():
+            old = self._begin_segment()
+            if old is not None:
+                self._summing = loop.create_task(self._sum_up(old, self._segment, self._sums()))
+
+    async def _sum_up(self, old: int, segment: int, sums: Iterator[str]) -> None:
+        def synced() -> None:
+            os.fsync(old)
+            os.close(old)
+
+        await asyncio.to_thread(synced)
+        written = list[str]()
+        for piece in sums:
+            written.append(piece)
+            await asyncio.sleep(PAUSE_S)
+        if not self._shared:
+            await asyncio.to_thread(self._keep_sums, segment, "".join(written))
+
+    def _sums(self) -> Iterator[str]:
+        return pieces(self._segment, [self.today.day, dict(self.today.used_s)], self.usage)
+
+    def _begin_segment(self) -> int | None:
+        """The journal starts anew; the descriptor of the old one, or None where the disk refuses."""
+        before, old = self._segment, self._file
+        self._segment = 1 + max([before, *map(_number, self._segments())])
+        try:
+            self._file = self._open_segment()
+        except OSError as error:
+            self._segment = before
+            log.error("the ledger's journal cannot start anew: %s", error.strerror)
+            return None
+        self._read_to[self._journal(before).name] = os.fstat(old).st_size  # counted already
+        return old
+
+    def _keep_sums(self, segment: int, text: str) -> None:
+        """In one step; what it holds is in no journal from then on."""
+        try:
+            write_text(self.folder / "snapshot.json", text)
         except OutputError as error:
-            self._segment = old
             log.error("the ledger's snapshot cannot be written: %s", error)
             return
-        fresh = self._open_segment()
-        os.close(self._file)
-        self._file, self._base = fresh, self._segment
+        self._base = segment
         for path in self._segments():
-            if _number(path) < self._segment:
+            if _number(path) < segment:
                 path.unlink(missing_ok=True)
 
     def share(self) -> None:
@@ -173,7 +197,9 @@ class Ledger:
         self._shared = False
 
     def close(self) -> None:
-        """Sync and let go of the folder."""
+        """Sync and let go of the folder; journals whose sums are not written yet are read at the next start."""
+        if self._summing is not None:
+            self._summing.cancel()
         self.flush()
         self.sync()
         os.close(self._file)
@@ -225,8 +251,11 @@ class Ledger:
         return sorted(self.folder.glob("journal-*.log"))
 
     def _open_segment(self) -> int:
-        path = self.folder / f"journal-{self._segment:08d}.log"
+        path = self._journal(self._segment)
         return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def _journal(self, segment: int) -> Path:
+        return self.folder / f"journal-{segment:08d}.log"
 
     def _end_torn_line(self) -> None:
         try:

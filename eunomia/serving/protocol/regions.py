@@ -239,9 +239,9 @@ class Regions:
             )
 
     def _open(self, tenant: str, key: str, offset: int, size: int) -> _Region:
-        try:
+        try:  # of one with a lease, or of a pipe, nobody waits for the other side
             descriptor = os.open(
-                f"{self._folder}/{key.lstrip('/')}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+                f"{self._folder}/{key.lstrip('/')}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             )
         except OSError as error:
             raise BadRequest(f"shared memory '{key}' cannot be opened: {error.strerror}") from None

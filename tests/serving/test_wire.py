@@ -230,7 +230,7 @@ def test_an_address_of_ipv6_is_barred_with_its_network() -> None:
 
 def test_bars_end_and_the_next_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[list[str]]()
-    monkeypatch.setattr("eunomia.serving.fronts.barring.bar", lambda port, hosts: told.append([*hosts]))
+    monkeypatch.setattr("eunomia.serving.fronts.barring.bar", lambda port, hosts, known: told.append([*hosts]))
     bars = Bars()
     assert bars.put(1, "a", 0.0) == FIRST_S and bars.put(1, "a", 1.0) == 0.0
     bars.lift(1, FIRST_S - 0.1)
@@ -327,13 +327,16 @@ def test_very_many_calls_without_a_key_bar_their_address_unless_others_come_from
         wire = Wire()
         if proxy:
             wire.known("10.0.0.1")
-        for _ in range(2 * grpc_wire.STRANGE_PER_S):
+        for _ in range(2 * grpc_wire.STRANGE):
             wire.strange("10.0.0.1")
         wire._look()
         assert (barred, ended) == (([], []) if proxy else (["10.0.0.1"], ["10.0.0.1"]))
         for _ in range(3):
             wire._look()
         assert not wire._unwelcome
+        for n in range(grpc_wire.STRANGE_IN_ALL * 3 // 2):  # from very many addresses
+            wire.strange(f"10.1.0.{n % 50}")
+        assert len({*barred} - {"10.0.0.1"}) == 50
 
     asyncio.run(main())
 

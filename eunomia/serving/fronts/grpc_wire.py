@@ -35,7 +35,8 @@ STREAMS = 128  # calls of a connection, most of which ``Door`` may not have seen
 FRAMING = 1.125  # of a message
 MUCH = 1024**2  # beyond what is allowed
 TAKING = 256  # bytes of an answer for one that says so
-STRANGE_PER_S, STRANGE_S = 500, 1.0  # calls without a valid key of one address, and until they are forgotten
+STRANGE, STRANGE_S = 200, 1.0  # calls without a valid key of one address, and until they are forgotten
+STRANGE_IN_ALL, STRANGE_OF_MANY = 1000, 20  # from so many of all on, an address may have these
 KNOWN_S, MOST_KNOWN = 60.0, 4096
 KEPT_ROUNDS = 3  # through all descriptors, in which nothing was seen of a connection
 SCOPE = re.compile(r"%25[^%]*(?=%5D)")  # of an address within a link
@@ -70,7 +71,7 @@ class Wire:
         self._cpu_s = self._last_s = 0.0
         self._strikes = Counter[str]()
         self._bars, self._room = Bars(), Room(math.inf)
-        self._strange, self._forgotten_s = Counter[str](), 0.0
+        self._strange, self._strangers, self._forgotten_s = Counter[str](), 0, 0.0
         self._known_s = dict[str, float]()  # addresses; when a call from there last had a valid key
         self._unwelcome = dict[str, int]()  # addresses; until the end of which round
 
@@ -119,11 +120,13 @@ class Wire:
     def strange(self, host: str) -> None:
         """A call from there shows no valid key."""
         self._strange[host] += 1
-        if self._strange[host] >= STRANGE_PER_S * STRANGE_S and host not in self._unwelcome:
+        self._strangers += 1
+        most = STRANGE if self._strangers < STRANGE_IN_ALL else STRANGE_OF_MANY
+        if self._strange[host] >= most and host not in self._unwelcome:
             now_s = time.monotonic()
             if now_s - self._known_s.get(host, -math.inf) > KNOWN_S:  # else it may be a proxy
                 self._unwelcome[host] = self._round + 1
-                self._bar(host, now_s, f"{STRANGE_PER_S} calls a second without a valid key")
+                self._bar(host, now_s, f"{self._strange[host]} calls in a second had no valid key")
 
     def known(self, host: str) -> None:
         """A call from there has a valid key."""
@@ -169,6 +172,7 @@ class Wire:
         if now_s - self._forgotten_s >= STRANGE_S:
             self._forgotten_s = now_s
             self._strange.clear()
+            self._strangers = 0
             if len(self._known_s) > MOST_KNOWN:
                 self._known_s = {host: s for host, s in self._known_s.items() if now_s - s < KNOWN_S}
         self._bars.lift(self._port, now_s)

@@ -64,11 +64,6 @@ def name_of(one: socket.socket) -> str:
     return f"ipv6:%5B{quote(host, safe=':')}%5D:{number}" if ":" in host else f"ipv4:{host}:{number}"
 
 
-def listening_at(port: int) -> Iterator[socket.socket]:
-    """Sockets of this process that listen there."""
-    return (one for one, listens in _at(port) if listens)
-
-
 def _at(port: int) -> Iterator[tuple[socket.socket, bool]]:
     """Each socket of this process at this port, and whether it listens."""
     for name in os.listdir("/proc/self/fd"):

@@ -16,7 +16,7 @@ from aiohttp import web
 from eunomia.contract.guard import Guarded
 from eunomia.contract.traits import COUNTS, title
 from eunomia.contract.view import Assign, View
-from eunomia.core.errors import ConfigError, ModelError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.memory import keep_freed_memory
@@ -35,12 +35,13 @@ from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lane import Lane
 from eunomia.serving.fronts.reception import Reception, sockets_at
+from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.models.repository import Entry, Repository
 from eunomia.serving.observe.audit import Audit
 from eunomia.serving.observe.co_runs import neighbours_of, write_co_runs
 from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.tracing import TraceOptions, Tracing
-from eunomia.serving.protocol.errors import BadRequest, Unavailable
+from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.protocol.regions import Regions
 from eunomia.serving.replicas.fleet import Fleet, HasBoard
 from eunomia.serving.replicas.rule import ReplicaOptions
@@ -126,10 +127,11 @@ class Server:
             self.pool.dispatcher.neighbours = neighbours_of(options.devices, options.co_runs, places=places)
         if options.harvest is not None:
             self.pool.harvest(options.harvest)
+        kept = Remembered(options.cache, f"{options.host}:{options.http_port}", options.models_dir)
         self.service = Service(
             clock,
             self.pool,
-            Repository(self.pool, options.models_dir, options.networks, options.versions),
+            Repository(self.pool, options.models_dir, options.networks, options.versions, kept),
             options.directory,
             Limits(clock),
             anonymous=options.anonymous,
@@ -188,13 +190,9 @@ class Server:
                 await self.pool.start()
             except Unavailable as error:
                 raise OutputError(f"the server cannot start: {error}") from None
-            for entry in self.options.networks:
-                try:
-                    await self.service.repository.load(entry.name)
-                except BadRequest as error:
-                    raise ModelError(str(error)) from None
+            await self.service.repository.load_listed()
+            await self.succession.load(before.models if before is not None else ())
             if before is not None:
-                await self.succession.load(before.models)
                 self._open_ledger(before.lock)
             if isinstance(self.options.directory, Shared):
                 self._follower = asyncio.create_task(

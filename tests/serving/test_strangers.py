@@ -179,6 +179,7 @@ def test_an_input_that_fails_is_no_miss_and_names_no_file(tmp_path: Path) -> Non
             "see http://127.0.0.1:8000/v2/models/a and 3/4 of n/m",
         ),
         ("call the object '/gold:NAME'", "call the object '/gold:NAME'"),
+        ("by POST /v2/repository/models/a/load", "by POST /v2/repository/models/a/load"),
     ],
 )
 def test_folders_are_left_out(text: str, said: str) -> None:

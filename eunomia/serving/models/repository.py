@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eunomia.core.errors import ModelError
+from eunomia.core.errors import ModelError, OutputError
 from eunomia.serving.devices.loading import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.models.folder import NAME, RULE, VERSION, files_of, misnamed
+from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.tenants.grants import Grant
 
 log = logging.getLogger("eunomia.serving")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-PLACE = re.compile(rf"{NAME.pattern}(\.onnx|/model\.onnx|/\d+/model\.onnx)")  # of a network in the folder
-RULE = (
-    "rename it to NAME.onnx, NAME/model.onnx or NAME/N/model.onnx; NAME has at most 100 of a-z, A-Z, 0-9, '.', '_' and "
-    "'-', of which the first is a letter or digit"
-)
-VERSION = "1"  # of a network without numbered folders
+NOT_LOADED, UNLOADED = "not loaded", "unloaded"
 BETWEEN = "/"  # of name and version; no name holds it
 AWAY_S = 1.0  # until one may ask again who found no device
 MOST_NAMED = 20  # networks in an error message
@@ -37,7 +32,7 @@ class Entry:
     path: Path
     shapes: Mapping[str, list[int]] = field(default_factory=dict)
     state: str = "UNAVAILABLE"
-    reason: str = "not loaded"
+    reason: str = NOT_LOADED
     ports: Ports | None = None
     found: bool = False  # in the folder, not in the server's file
     version: str = VERSION
@@ -57,9 +52,16 @@ class Repository:
     """
 
     def __init__(
-        self, pool: DevicePool, folder: Path | None = None, entries: Iterable[Entry] = (), versions: int = 1
+        self,
+        pool: DevicePool,
+        folder: Path | None = None,
+        entries: Iterable[Entry] = (),
+        versions: int = 1,
+        kept: Remembered | None = None,
     ) -> None:
-        self._pool, self._folder, self._versions = pool, folder, versions
+        """``kept``: where names of the folder's networks stand that are loaded; None = they are forgotten."""
+        self._pool, self._folder, self._versions, self._kept = pool, folder, versions, kept
+        self.remembered = kept.read() if kept is not None else {}  # name -> versions to be loaded at a start
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
         self._lock = asyncio.Lock()
@@ -75,8 +77,8 @@ class Repository:
         """Look for new files in the folder; versions that have gone from it, and serve nobody, are forgotten."""
         if self._folder is None:
             return
-        files = _files(self._folder)
-        for path in sorted(_misnamed(self._folder) - self._misnamed):
+        files = files_of(self._folder)
+        for path in sorted(misnamed(self._folder) - self._misnamed):
             log.warning("models_dir: %r is not served: %s", str(path.relative_to(self._folder)), RULE)
             self._misnamed.add(path)
         own = {entry.name for entry in self._entries.values() if not entry.found}
@@ -149,28 +151,41 @@ class Repository:
         """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
         return ports_of(self.entry(name, version))
 
-    async def load(self, name: str) -> None:
-        """Load, or load anew, to the end even if who asked has gone away; raises NotFound or BadRequest.
+    async def load_listed(self) -> None:
+        """Those of the server's file; raises ModelError or Unavailable."""
+        for entry in [entry for entry in self._entries.values() if not entry.found]:
+            try:
+                await self.load(entry.name)
+            except BadRequest as error:
+                raise ModelError(str(error)) from None
 
-        The newest version first; older ones serve until it is ready, and go on if it does not load.
+    async def load(self, name: str, only: Collection[str] = ()) -> None:
+        """Load, or load anew, to the end even if who asked has gone away; raises NotFound, BadRequest or Unavailable.
+
+        The newest version first; older ones serve until it is ready, and go on if it does not load. ``only``: of these
+        versions, if files of some are there.
         """
         self.rescan()
         self.entry(name)
-        await asyncio.shield(self._load(name))
+        await asyncio.shield(self._load(name, only))
 
-    async def _load(self, name: str) -> None:
+    async def _load(self, name: str, only: Collection[str]) -> None:
         async with self._lock:
             known = self.versions(name)
             there = [entry for entry in known if entry.path.exists()] or known[:1]
+            there = [entry for entry in there if entry.version in only] or there
             for n, entry in enumerate(there[: self._versions]):
                 if n == 0 or entry.state != "READY":
                     await self._load_one(entry)
                     self._newest[name] = self.versions(name, ready_only=True)[0].key
             for entry in known:
-                if entry not in there[: self._versions]:
+                if entry not in there[: self._versions] and not (only and entry.ports is None):
                     self._unload(entry, f"the newest {self._versions} are served (versions)")
             self._newest[name] = there[0].key
             self.rescan()
+            if there[0].found:
+                versions = [entry.version for entry in there[: self._versions]]
+                await self._remember({**self.remembered, name: versions})
 
     async def _load_one(self, entry: Entry) -> None:
         if entry.ports is None:
@@ -196,12 +211,34 @@ class Repository:
             entry.state, entry.reason = "UNAVAILABLE" if why else "READY", why
 
     async def unload(self, name: str) -> None:
-        """Take a network out of service, in all versions; raises NotFound."""
+        """Take a network out of service, in all versions; raises NotFound or Unavailable."""
         self.entry(name)
+        await asyncio.shield(self._unload_all(name))
+
+    async def _unload_all(self, name: str) -> None:
         async with self._lock:
             self._newest.pop(name, None)
             for entry in self.versions(name):
-                self._unload(entry, "unloaded")
+                self._unload(entry, UNLOADED)
+            await self._remember({n: v for n, v in self.remembered.items() if n != name})
+
+    async def forget(self, name: str) -> None:
+        """A start loads it no more; raises nothing, for nobody has asked."""
+        async with self._lock:
+            try:
+                await self._remember({n: v for n, v in self.remembered.items() if n != name})
+            except Unavailable as error:
+                log.error("%s", error)
+
+    async def _remember(self, loaded: dict[str, list[str]]) -> None:
+        """Written down before the administrator has an answer; raises Unavailable."""
+        if loaded == self.remembered or self._kept is None:
+            return
+        try:
+            await asyncio.to_thread(self._kept.write, loaded)
+        except OutputError as error:
+            raise Unavailable(f"it is done, but a restart will not know of it: {error}") from None
+        self.remembered = loaded
 
     def _unload(self, entry: Entry, reason: str) -> None:
         self._pool.unload(entry.key)
@@ -223,27 +260,11 @@ def ports_of(entry: Entry) -> Ports:
     """Inputs and outputs of a network that is ready; raises Unavailable."""
     if entry.ports is None or entry.state != "READY":
         soon_s = 1.0 if entry.state == "LOADING" else None
-        raise Unavailable(f"model '{entry.key}' is not ready: {entry.reason}", retry_after_s=soon_s)
+        text = f"model '{entry.key}' is not ready: {entry.reason}"
+        if entry.reason in (NOT_LOADED, UNLOADED):
+            text += f"; an administrator loads it by POST /v2/repository/models/{entry.name}/load"
+        raise Unavailable(text, retry_after_s=soon_s)
     return entry.ports
-
-
-def _files(folder: Path) -> dict[tuple[str, str], Path]:
-    """Networks of a folder by name and version; of several layouts of one name the first named above."""
-    found: dict[str, dict[str, Path]] = {}
-    for path in folder.glob("*/*/model.onnx"):
-        if path.parent.name.isdecimal():
-            found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
-    found.update((path.parent.name, {VERSION: path}) for path in folder.glob("*/model.onnx"))
-    found.update((path.stem, {VERSION: path}) for path in folder.glob("*.onnx"))
-    return {(name, version): path for name, paths in found.items() for version, path in paths.items()}
-
-
-def _misnamed(folder: Path) -> set[Path]:
-    """ONNX files where networks are, with names that no network has."""
-    there = [path for path in folder.glob("*") if path.suffix.lower() == ".onnx" and path.is_file()]
-    there += [path for path in folder.glob("*/*") if path.name.lower() == "model.onnx"]
-    there += folder.glob("*/*/model.onnx")
-    return {path for path in there if not PLACE.fullmatch(path.relative_to(folder).as_posix())}
 
 
 def _knows(grant: Grant, name: str) -> bool:

@@ -158,7 +158,7 @@ def not_offered(method: str, path: str, allowed: Collection[str]) -> dict[str, s
     return {"error": said, "reason": NotFound.reason}
 
 
-PATH = re.compile(r"(?<![\w:/.])/(?:[^\s/'\":,;()]+/)+(?=[^\s/])")
+PATH = re.compile(r"(?<![\w:/.])/(?!v2/repository/)(?:[^\s/'\":,;()]+/)+(?=[^\s/])")
 
 
 def without_folders(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from eunomia.serving.devices.pool import DevicePool
-from eunomia.serving.protocol.errors import ServingError
+from eunomia.serving.models.again import load_again
 from eunomia.serving.service import Service
 from eunomia.serving.takeover.line import Estate, Predecessor, Successors, address_of
 from eunomia.serving.takeover.sockets import take_new
@@ -54,14 +54,8 @@ class Succession:
         return self._before.estate if self._before is not None else None
 
     async def load(self, models: Sequence[str]) -> None:
-        """What the server before has been told to load, as far as its files are still there. Raises OutputError."""
-        networks = self._server.service.repository
-        for name in models:
-            if networks.has(name) and not networks.ready_versions(name):
-                try:
-                    await networks.load(name)
-                except ServingError as error:
-                    log.warning("network '%s', which the server before has, does not load: %s", name, error)
+        """What was loaded here before, and on the server that runs, as far as files are there. Raises OutputError."""
+        await load_again(self._server.service.repository, models)
         if self._before is not None:
             self._before.still()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError
-from eunomia.serving.models.repository import NAME
+from eunomia.serving.models.folder import NAME
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo

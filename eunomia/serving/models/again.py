@@ -1,0 +1,51 @@
+"""Networks of a folder that were loaded before this server started: loaded again before its ports open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from eunomia.serving.models.repository import AWAY_S, Repository
+from eunomia.serving.protocol.errors import ServingError, Unavailable
+
+log = logging.getLogger("eunomia.serving")
+TRIES = 30  # with a device that has died, and comes back
+
+
+async def load_again(networks: Repository, others: Iterable[str] = ()) -> None:
+    """Load what is remembered, in the versions that served, and ``others`` in their newest.
+
+    A network that does not load holds nobody up: the reason is in the index, and the next start tries it again. Without
+    any file it is forgotten. Of several versions the newest one that loads serves.
+    """
+    wanted = dict(networks.remembered)
+    for name in dict.fromkeys([*wanted, *others]):
+        if networks.ready_versions(name):
+            continue
+        if not networks.has(name):
+            log.warning("network '%s' was loaded before; its file is gone, so it is forgotten", name)
+            await networks.forget(name)
+            continue
+        versions = sorted(wanted.get(name, ()), key=int)
+        while not await _loads(networks, name, versions) and len(versions) > 1:
+            versions.pop()
+
+
+async def _loads(networks: Repository, name: str, versions: Sequence[str]) -> bool:
+    """Whether one of these versions, or the newest without any, serves now."""
+    why = ""
+    for _ in range(TRIES):
+        try:
+            await networks.load(name, versions)
+            return True
+        except Unavailable as error:
+            why = str(error)
+            if error.retry_after_s is None:
+                break
+            await asyncio.sleep(AWAY_S)
+        except ServingError as error:
+            why = str(error)
+            break
+    log.warning("network '%s' was loaded before, and does not load now: %s", name, why)
+    return False

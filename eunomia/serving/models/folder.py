@@ -1,0 +1,33 @@
+"""The files of a folder of networks: ``NAME.onnx``, ``NAME/model.onnx`` or ``NAME/N/model.onnx``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+PLACE = re.compile(rf"{NAME.pattern}(\.onnx|/model\.onnx|/\d+/model\.onnx)")  # of a network in the folder
+RULE = (
+    "rename it to NAME.onnx, NAME/model.onnx or NAME/N/model.onnx; NAME has at most 100 of a-z, A-Z, 0-9, '.', '_' and "
+    "'-', of which the first is a letter or digit"
+)
+VERSION = "1"  # of a network without numbered folders
+
+
+def files_of(folder: Path) -> dict[tuple[str, str], Path]:
+    """Networks of a folder by name and version; of several layouts of one name the first named above."""
+    found: dict[str, dict[str, Path]] = {}
+    for path in folder.glob("*/*/model.onnx"):
+        if path.parent.name.isdecimal():
+            found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
+    found.update((path.parent.name, {VERSION: path}) for path in folder.glob("*/model.onnx"))
+    found.update((path.stem, {VERSION: path}) for path in folder.glob("*.onnx"))
+    return {(name, version): path for name, paths in found.items() for version, path in paths.items()}
+
+
+def misnamed(folder: Path) -> set[Path]:
+    """ONNX files where networks are, with names that no network has."""
+    there = [path for path in folder.glob("*") if path.suffix.lower() == ".onnx" and path.is_file()]
+    there += [path for path in folder.glob("*/*") if path.name.lower() == "model.onnx"]
+    there += folder.glob("*/*/model.onnx")
+    return {path for path in there if not PLACE.fullmatch(path.relative_to(folder).as_posix())}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.filled import fill
 
 if TYPE_CHECKING:
     import onnx
@@ -23,7 +24,7 @@ OUTSIDE = "session.optimized_model_external_initializers"
 def weight_files(path: Path) -> list[Path]:
     """Files beside a network that hold weights of it, in order of name.
 
-    Raises ModelError for one that is missing, or lies outside the network's folder.
+    Raises ModelError for one that is missing, or named outside the network's folder. Links in the folder are followed.
     """
     import onnx
 
@@ -72,9 +73,11 @@ def session_source(path: Path) -> str | bytes:
 
     if not weight_files(path) or keeps_outside(path):
         return str(path)
+    graph = onnx.load_from_string(_read(path))
     try:
-        return bytes(onnx.load(str(path)).SerializeToString())
-    except Exception as error:  # onnx checks where its files lie, in many words
+        fill(path.name, path.parent, _tensors(graph), MAX_MODEL_BYTES)
+        return bytes(graph.SerializeToString())
+    except (OSError, ValueError) as error:
         raise ModelError(f"{path.name}: its weights cannot be read: {str(error).splitlines()[0]}") from None
 
 

@@ -26,8 +26,12 @@ def files_of(folder: Path) -> dict[tuple[str, str], Path]:
 
 
 def misnamed(folder: Path) -> set[Path]:
-    """ONNX files where networks are, with names that no network has."""
+    """ONNX files where networks are, with names that no network has.
+
+    What begins with two dots is Kubernetes' own: links lead there (``..data``), and nobody can rename it.
+    """
     there = [path for path in folder.glob("*") if path.suffix.lower() == ".onnx" and path.is_file()]
     there += [path for path in folder.glob("*/*") if path.name.lower() == "model.onnx"]
     there += folder.glob("*/*/model.onnx")
-    return {path for path in there if not PLACE.fullmatch(path.relative_to(folder).as_posix())}
+    places = {path: path.relative_to(folder).as_posix() for path in there}
+    return {path for path, place in places.items() if not PLACE.fullmatch(place) and "/.." not in f"/{place}"}

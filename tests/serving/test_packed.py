@@ -9,16 +9,19 @@ import json
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.protocol import packed as packed_module
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
 from eunomia.serving.protocol.packed import (
     AT_ONCE_BYTES,
     FREE_BYTES,
+    MEMBERS,
     RATIO,
     inflate,
     inflate_at_once,
@@ -47,6 +50,41 @@ def test_it_is_what_was_packed_or_too_large(content: bytes, most: int, kind: str
     else:
         with pytest.raises(TooLarge):
             inflate(packed, most)
+
+
+@given(st.lists(st.binary(max_size=200), max_size=6), st.integers(1, 50))
+@examples()
+def test_members_behind_each_other_are_one_message(contents: list[bytes], piece: int) -> None:
+    packed = b"".join(gzip.compress(content, mtime=0) for content in contents or [b""])
+    with patch.object(packed_module, "PIECE", piece):
+        assert inflate(packed, MOST) == b"".join(contents)
+
+
+@pytest.mark.parametrize("more, says", [
+    (b"JUNK", "4 bytes stand behind the packed message"), (zlib.compress(b"x"), "9 bytes stand behind"),
+    (bytes(8), "8 bytes stand behind"), (gzip.compress(b"b" * 50, mtime=0)[:-2], "ends in its midst"),
+    (gzip.compress(b"b" * 50, mtime=0)[:-8] + bytes(8), "it is no gzip or deflate"), (b"\x1f", "1 bytes stand behind"),
+])  # fmt: skip
+def test_what_stands_behind_a_member_and_is_none_is_refused(more: bytes, says: str) -> None:
+    packed = gzip.compress(b"a" * 100, mtime=0) + more
+    assert inflate_at_once(packed, MOST) is None  # left to whom it holds nobody up
+    with pytest.raises(BadRequest, match=says):
+        inflate(packed, MOST)
+    with pytest.raises(BadRequest, match="stand behind"):  # of these there is one
+        inflate(zlib.compress(b"a") * 2, MOST)
+
+
+def test_many_members_are_bounded_in_number_and_in_what_they_hold() -> None:
+    nothing = gzip.compress(b"", mtime=0)
+    assert inflate(nothing * MEMBERS, MOST) == b""
+    with (
+        patch.object(zlib, "decompressobj", wraps=zlib.decompressobj) as made,
+        pytest.raises(BadRequest, match="more than 4096 members: pack it in one"),
+    ):
+        inflate(nothing * 1_000_000, MOST)
+    assert made.call_count == MEMBERS
+    with pytest.raises(TooLarge, match="send it unpacked"):
+        inflate(gzip.compress(bytes(FREE_BYTES // 4), mtime=0) * 4 + gzip.compress(b"a"), MOST)
 
 
 @pytest.mark.parametrize("packed", [BOMB, zlib.compress(bytes(32 * 1024**2), 9)])
@@ -96,6 +134,9 @@ GOOD = json.dumps({"inputs": [{"name": "image", "datatype": "FP32", "shape": [1,
 @pytest.mark.parametrize("body, coding, status, says", [
     (gzip.compress(GOOD, mtime=0), "gzip", 200, ""), (zlib.compress(GOOD), "deflate", 200, ""),
     (GOOD, "identity", 200, ""),
+    (gzip.compress(GOOD[:50]) + gzip.compress(GOOD[50:]), "gzip", 200, ""),
+    (gzip.compress(GOOD) + b"JUNK", "gzip", 400, "4 bytes stand behind the packed message: leave them out"),
+    (gzip.compress(GOOD) + gzip.compress(b"}}"), "gzip", 400, "JSON"),
     (BOMB, "gzip", 413, "send it unpacked"), (BOMB[:100], "gzip", 400, "ends in its midst"),
     (GOOD, "gzip", 400, "no gzip or deflate"), (GOOD, "br", 400, "gzip, deflate or none are taken"),
 ])  # fmt: skip

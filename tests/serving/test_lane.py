@@ -178,6 +178,43 @@ def test_a_refused_body_is_thrown_away_and_the_connection_goes_on(server: Server
         assert answers(line, 1)[0][0] == 200
 
 
+OFFER = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAAP__"}
+
+
+def offering(asked: bytes, **fields: str) -> bytes:
+    """The same request of a client that would go on in HTTP/2."""
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in {**OFFER, **fields}.items())
+    return asked.replace(b"\r\nHost: x\r\n", f"\r\nHost: x\r\n{lines}".encode(), 1)
+
+
+def test_an_offer_of_http_2_is_left_alone_and_nothing_behind_it_is_lost(server: Server) -> None:
+    """What came in one piece behind it had no answer, and the connection stayed open."""
+    with connect(server) as line:
+        line.sendall(offering(request()) + offering(request()) + request())
+        assert [status for status, _, _ in answers(line, 3)] == [200] * 3
+    live = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connect(server) as line:
+        for asked in (offering(live), offering(request()), offering(live), live):
+            line.sendall(asked)
+            assert answers(line, 1)[0][0] == 200
+
+
+@pytest.mark.parametrize("upgrade", ["h2c", "websocket", "TLS/1.2, h2c"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_behind_another_offer_there_are_answers_or_the_end(
+    server: Server, upgrade: str, chunked: bool
+) -> None:
+    live = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    asked = b"POST /v2/repository/index HTTP/1.1\r\nHost: x\r\n" + chunks if chunked else live
+    with connect(server) as line:
+        line.sendall(offering(asked, Upgrade=upgrade) + live)
+        with line.makefile("rb") as file:
+            found = file.read()  # to the end of the connection
+    first, _, rest = found.partition(b"}")
+    assert first.startswith(b"HTTP/1.1 ") and b"connection: close" in first.lower() and not rest
+
+
 WORDS = st.sampled_from([
     b"POST", b"GET", b"post", b" ", b"\t", b"/", b"/v2/models/a/infer", b"HTTP/1.1", b"HTTP/1.0", b"\r\n", b"\n", b"\r",
     b":", b"Content-Length", b"content-length", b"Transfer-Encoding", b"chunked", b"Host", b"a", b"0", b"12", b"+1",
@@ -202,7 +239,16 @@ class Nothing:
     first=st.one_of(st.just(b"POST /v2/models/a/infer HTTP/1.1"), st.lists(WORDS, max_size=8).map(b"".join)),
     fields=st.lists(
         st.one_of(
-            st.sampled_from([b"Host: x", b"Content-Length: 12", b"X-A:  b c\t", b"Connection: keep-alive"]),
+            st.sampled_from(
+                [
+                    b"Host: x",
+                    b"Content-Length: 12",
+                    b"X-A:  b c\t",
+                    b"Connection: keep-alive",
+                    b"Upgrade: h2c",
+                    b"Connection: Upgrade, HTTP2-Settings",
+                ]
+            ),
             st.lists(WORDS, max_size=6).map(b"".join),
         ),
         max_size=5,

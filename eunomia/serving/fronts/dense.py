@@ -1,6 +1,9 @@
 """Bytes full of short lines, each of which costs aiohttp as much as a long one: it gets a few in a round of the loop.
 
 What comes behind an error is thrown away: aiohttp would make an error of each piece of it, with all of it in its log.
+What comes in one piece behind an offer of another protocol, aiohttp may lose: its answer ends the connection, so that
+the client knows what has none.
+
 Nothing is read while some wait. aiohttp itself stops reading and goes on, so it is asked whether it wants more, and its
 going on is caught (``_resume_transport_reading``); both are its own names, hence the least version in pyproject.toml.
 """
@@ -10,10 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp import web
-from aiohttp.hdrs import SERVER
+from aiohttp.hdrs import CONNECTION, SERVER, UPGRADE
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_request import BaseRequest
 
 from eunomia.serving.fronts.expecting import OURS
 from eunomia.serving.fronts.waiting import Waiting
@@ -26,13 +30,14 @@ MOST_LETTERS = 200  # of what is said of bytes that are no request
 class DenseHandler(RequestHandler):
     """One connection of aiohttp's."""
 
-    __slots__ = ("_dense", "_failed", "_held", "_parsing")
+    __slots__ = ("_dense", "_failed", "_held", "_mixed", "_parsing")
 
     def __init__(self, server: web.Server, **options: Any) -> None:
         super().__init__(server, **options)
         self._dense = Waiting()
         self._parsing = False  # the next round of the loop takes some of them
         self._held = False  # nothing is read, for what waits here
+        self._mixed = False  # what came need not end with a request
         self._failed = False  # what came is no request: the connection ends with that answer
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -59,7 +64,8 @@ class DenseHandler(RequestHandler):
                 self.transport.resume_reading()
 
     def _parse(self, data: bytes) -> None:
-        """These come next, behind those that wait."""
+        """These come next, behind those that wait; more than one request may be among them."""
+        self._mixed = True
         if self._failed:
             return
         if not self._dense and data.count(LINE_END) <= DENSE_LINES:
@@ -98,6 +104,18 @@ class DenseHandler(RequestHandler):
         )
         response.force_close()
         return response
+
+    async def finish_response(
+        self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """The last answer of a connection, if what stood behind its request may be lost."""
+        if (
+            self._mixed
+            and UPGRADE in request.headers
+            and "upgrade" in request.headers.get(CONNECTION, "").lower()
+        ):
+            resp.force_close()
+        return await super().finish_response(request, resp, start_time)
 
     def _parse_soon(self) -> None:
         if not self._parsing:

@@ -2,6 +2,7 @@
 
 What is not plain (a name twice, chunks, upgrades, expectations) is not refused here: aiohttp reads it. So nothing is
 taken that aiohttp would read otherwise. What is no HTTP/1, or too long, is refused here, before anybody works on it.
+The offer to go on in HTTP/2 (``Upgrade: h2c``: Java's client makes it) may be left alone (RFC 9110, 7.8), and is.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ BEGIN = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32} [^ ].* HTTP/1\.[01]\r?")
 SIZE = re.compile(r"[0-9]{1,12}")
 STRANGE = (
     "transfer-encoding",
-    "upgrade",
     "expect",
     "content-encoding",
     "trailer",
     "te",
     "sec-websocket-key1",
 )
+LASTS = frozenset(("keep-alive", "upgrade", "http2-settings"))  # words of a connection that goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,10 @@ def read_head(data: bytes) -> Head | None:
     size = headers.get("content-length", "0")
     if "host" not in headers or any(name in headers for name in STRANGE) or not SIZE.fullmatch(size):
         return None
-    if headers.get("connection", "keep-alive").lower() != "keep-alive":
+    if headers.get("upgrade", "h2c").lower() != "h2c":
+        return None
+    words = headers.get("connection", "keep-alive").lower()
+    if words != "keep-alive" and not LASTS.issuperset(word.strip(" \t") for word in words.split(",")):
         return None
     found = INFER.fullmatch(first[2]) if first[1] == "POST" and "content-length" in headers else None
     return Head(first[1], first[2], int(size), headers, (found[1], found[2] or "") if found else None)

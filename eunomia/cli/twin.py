@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eunomia.study.serving.twin_predict import Prediction
 
 FAR_HITS, FAR_P95 = 0.02, 0.10  # from here on a prediction is called off: two points, and a tenth
+GAP = 2  # blanks between two columns
 ENOUGH = 20  # requests: of fewer, a hit rate says nothing
 
 app = typer.Typer(help="Record a server's traffic and replay it in the simulator.", no_args_is_help=True)
@@ -125,19 +126,53 @@ def _order(names: Sequence[str]) -> list[int]:
 
 
 def _print_table(rows: Sequence[Prediction], names: Sequence[str], requests: int) -> None:
+    """A line for each policy; where those are too long, one for each pair, the policies in as many tables as needed."""
+    order, width = _order(names), stdout().width
+    columns = ["all", *(names[n] for n in order)]
+    cells = [[f"{r.overall:.1%}", *(_cell(r.hit_rate[n], r.p95_s[n]) for n in order)] for r in rows]
+    across = [["policy", *columns], *([r.name, *told] for r, told in zip(rows, cells, strict=True))]
+    if sum(_widths(across)) <= width + GAP:
+        _draw(across)
+    else:
+        down = [list(line) for line in zip(*across, strict=True)]
+        down[0][0] = "tenant, network"
+        for count, part in enumerate(_parts(_widths(down), width)):
+            if count:
+                say()
+            _draw([[line[n] for n in part] for line in down])
+    read = "from a request that is read to its answer that is ready"
+    say(f"hit rate, and 95th percentile of the response ({read}), over {requests} recorded requests")
+
+
+def _cell(hit_rate: float, p95_s: float) -> str:
+    return f"{hit_rate:.1%} {_ms(p95_s)}" if hit_rate == hit_rate else "-"
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    """Of each column, with the blanks before the next."""
+    return [max(map(len, column)) + GAP for column in zip(*lines, strict=True)]
+
+
+def _parts(widths: Sequence[int], most: int) -> list[list[int]]:
+    """Columns that fit beside each other: in each part the names, what was recorded, and at least one policy."""
+    first = [0, 1]
+    parts = [first.copy()]
+    for n in range(2, len(widths)):
+        if len(parts[-1]) > len(first) and sum(widths[k] for k in (*parts[-1], n)) > most + GAP:
+            parts.append(first.copy())
+        parts[-1].append(n)
+    return parts
+
+
+def _draw(lines: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="")
-    table.add_column("policy")
-    order = _order(names)
-    for name in ("all", *(names[n] for n in order)):
-        table.add_column(name, justify="right")
-    for r in rows:
-        cells = [f"{h:.1%} {_ms(r.p95_s[n])}" if (h := r.hit_rate[n]) == h else "-" for n in order]
-        table.add_row(r.name, f"{r.overall:.1%}", *cells)
+    for n, header in enumerate(lines[0]):
+        table.add_column(header, justify="right" if n else "left", overflow="fold")
+    for line in lines[1:]:
+        table.add_row(*line)
     stdout().print(table)
-    read = "from a request that is read to its answer that is ready"
-    say(f"hit rate, and 95th percentile of the response ({read}), over {requests} recorded requests")
 
 
 @app.command("scenario")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from eunomia.cli import twin
 from eunomia.cli.main import app
 from eunomia.cli.twin import _ms, off_by
 from eunomia.core.errors import ConfigError
@@ -158,3 +161,21 @@ def test_pairs_stand_in_order_of_names_and_those_without_a_deadline_are_named(tm
     assert done.stderr == said
     told = json.loads(CliRunner().invoke(app, ["twin", "predict", str(path), "--json"]).stdout)
     assert list(told[0]["pairs"]) == ["bronze, m", "gold, m", "zinc, m"]
+
+
+def test_many_pairs_are_rows_and_many_policies_several_tables(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it was, headings of one line were cut to ``fair...``, figures to ``100...``."""
+    monkeypatch.setattr(twin, "stdout", lambda: Console(width=80, highlight=False, file=sys.stdout))
+    names = [f"tenant-{n:02}, network" for n in range(23)]
+    policies = ["recorded", "fair_edf", "edf+f", "triage", "gap_first"]
+    rows = [Prediction(name, np.full(23, 1.0), np.full(23, 1.03), 0.5) for name in policies]
+    twin._print_table(rows, names, 100)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["tenant,", "network", *policies[:3]]
+    assert lines[1].split() == ["all", *["50.0%"] * 3]
+    assert lines[2] == "tenant-00, network" + "  100.0% 1030 ms" * 3 and lines[25] == ""
+    assert lines[26].split() == ["tenant,", "network", "recorded", "triage", "gap_first"]
+    assert max(map(len, lines[:-1])) <= 80 and len(lines) == 2 * 25 + 2
+    assert twin._parts([90, 20, 30, 30], 80) == [[0, 1, 2], [0, 1, 3]]  # too wide all the same

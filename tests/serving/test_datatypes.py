@@ -236,6 +236,21 @@ def test_whole_numbers_beyond_64_bits_are_numbers() -> None:
     assert array_of_json("t", "UINT64", (2,), [2**64 - 1, 0]).tolist() == [2**64 - 1, 0]  # type: ignore[union-attr]
 
 
+def test_values_in_the_field_of_another_type_are_named() -> None:
+    for values in ([1.0], []):
+        message = pb.ModelInferRequest()
+        entry = message.inputs.add(name="t", datatype="FP32", shape=[1])
+        entry.contents.fp64_contents.append(1.0)
+        entry.contents.fp32_contents.extend(values)
+        if values:
+            assert read_message(message).inputs[0].data.tolist() == values  # type: ignore[union-attr]
+            continue
+        with pytest.raises(
+            BadRequest, match="'t': its values are in fp64_contents; those of FP32 belong in fp32_con"
+        ):
+            read_message(message)
+
+
 def test_the_same_over_grpc_is_said_in_the_same_words() -> None:
     message = pb.ModelInferRequest()
     message.inputs.add(name="t", datatype="UINT16", shape=[2]).contents.uint_contents.extend([1, 70000])

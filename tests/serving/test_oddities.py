@@ -40,6 +40,9 @@ NETWORKS = {
     "past": "g (float[b, n] x, float[b, m] past) => (float[b, k] y) { y = Concat<axis = 1>(past, x) }",
 }
 
+LONG = "n" * 1000
+NETWORKS["long"] = f"g (float[n] {LONG}) => (float[n] y) {{ y = Relu ({LONG}) }}"
+NETWORKS["default"] = "g (float[n] x, float d) => (float[n] y) <float d = {2.0}> { y = Mul (x, d) }"
 WIDE = 161  # inputs: a decoder of 80 layers
 INPUTS = ", ".join(f"x{n}" for n in range(WIDE))
 NETWORKS["wide"] = f"g ({INPUTS.replace('x', 'float[n] x')}) => (float[n] y) {{ y = Sum ({INPUTS}) }}"
@@ -63,6 +66,18 @@ def tensor(name: str, *shape: int) -> dict[str, Any]:
 
 def infer(server: Server, model: str, *inputs: dict[str, Any]) -> tuple[int, Any]:
     return ask(server, "POST", f"/v2/models/{model}/infer", GOLD, {"inputs": inputs})
+
+
+def test_a_long_name_is_served_and_an_input_with_a_default_is_explained(server: Server) -> None:
+    assert infer(server, "long", tensor(LONG, 2))[1]["outputs"][0]["data"] == [0.5, 1.5]
+    status, content = infer(server, "long", tensor(f"{LONG}n", 2))
+    assert status == 400 and "a tensor's name has 1001 letters; at most 1000 are taken" in content["error"]
+    status, content = infer(server, "default", tensor("x", 2), tensor("d"))
+    assert status == 400 and content["error"] == (
+        "model 'default' takes the inputs x; given: d, x; leave out d: an input to which the file gives a default "
+        "keeps it, and others are unknown"
+    )
+    assert infer(server, "default", tensor("x", 2))[1]["outputs"][0]["data"] == [1.0, 3.0]
 
 
 def test_an_output_that_is_a_weight_is_answered(server: Server, tmp_path: Path) -> None:
@@ -191,11 +206,11 @@ def test_a_network_of_more_ports_than_a_request_has_is_refused_when_it_loads(wha
 @pytest.mark.parametrize(
     ("name", "rank", "says"),
     [
-        ("n" * 200, 16, ""),
+        ("n" * 1000, 16, ""),
         (
-            "n" * 201,
+            "n" * 1001,
             1,
-            f"tensor '{'n' * 40}...' has 201 letters; those of requests have at most 200: rename it",
+            f"tensor '{'n' * 40}...' has 1001 letters; those of requests have at most 1000: rename it",
         ),
         ("x", 17, "tensor 'x' has 17 axes; those of requests have at most 16"),
     ],

@@ -150,7 +150,11 @@ def test_wrong_requests_are_told_apart(client: Any) -> None:
 
 
 @pytest.mark.parametrize("body, says", [
-    (b"{", "is not JSON"), (b"[]", "an object is expected"), (b'{"inputs": 3}', "list of objects"),
+    (b"{", "is not JSON"), (b"[]", "the body is a JSON array; an object is expected"),
+    (b'{"inputs": [], "parameters": null}', "parameters is null; an object is expected, or leave it out"),
+    (b'{"inputs": [], "parameters": true}', "parameters is a JSON boolean"), (b"null", "the body is null; an object"),
+    (b'{"id": "%s", "inputs": []}' % (b"i" * 201), "id has 201 letters; at most 200"),
+    (b'{"inputs": 3}', "list of objects"),
     (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, -2]}]}', "whole numbers"),
     (b'{"inputs": [{"name": "image", "datatype": "STRING", "shape": [1]}]}', "datatype 'STRING'"),
     (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [2], "data": [1]}]}', "1 values given"),

@@ -13,7 +13,7 @@ from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 if TYPE_CHECKING:
     import onnx
 
-MAX_NAME = 200  # letters of a tensor's name in a request
+MAX_NAME = 1000  # letters of a tensor's name in a request
 MAX_RANK = 16  # axes of a tensor in a request
 
 

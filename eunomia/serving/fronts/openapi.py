@@ -10,6 +10,7 @@ from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import DATATYPES, MAX_TENSORS
 from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK
 from eunomia.serving.fronts import fronts
+from eunomia.serving.protocol.infer import MAX_TEXT
 from eunomia.serving.tenants.content import LIMITS, MOST, SLO
 
 ERROR: Json = {
@@ -39,7 +40,7 @@ INPUT: Json = {
 INFER: Json = {
     "type": "object", "required": ["inputs"],
     "properties": {
-        "id": {"type": "string", "maxLength": MAX_NAME}, "parameters": PARAMETERS,
+        "id": {"type": "string", "maxLength": MAX_TEXT}, "parameters": PARAMETERS,
         "inputs": {"type": "array", "maxItems": MAX_TENSORS, "items": INPUT},
         "outputs": {
             "type": "array", "maxItems": MAX_TENSORS,

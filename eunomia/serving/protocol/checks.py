@@ -11,6 +11,7 @@ from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import InferRequest
 
 FILES = ("file:...",)  # what a load has that is too large to be read
+KEPT = "leave out {}: an input to which the file gives a default keeps it, and others are unknown"
 BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
 
 
@@ -19,7 +20,9 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) 
     wanted = {port["name"]: port for port in ports["inputs"]}
     if set(wanted) != set(inputs):
         given = ", ".join(sorted(inputs)) or "none"
-        raise BadRequest(f"model '{model}' takes the inputs {', '.join(sorted(wanted))}; given: {given}")
+        unknown = ", ".join(sorted(set(inputs) - set(wanted)))
+        text = f"model '{model}' takes the inputs {', '.join(sorted(wanted))}; given: {given}"
+        raise BadRequest(f"{text}; {KEPT.format(unknown)}" if unknown else text)
     batch = 1
     for name, array in inputs.items():
         port = wanted[name]

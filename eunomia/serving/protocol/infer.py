@@ -24,6 +24,8 @@ from eunomia.serving.protocol.strings import (
     raw_bytes,
 )
 
+MAX_TEXT = 200  # letters of an id, or of a region's name
+KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
 MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
 KNOWN_BYTES = 1024  # of JSON that is remembered
@@ -175,21 +177,26 @@ def read_json(content: bytes) -> Json:
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):
-        raise BadRequest(f"the body is a JSON {type(value).__name__}; an object is expected")
+        raise BadRequest(f"the body is {kind_of(value)}; an object is expected")
     return value
+
+
+def kind_of(value: object) -> str:
+    """What JSON calls it."""
+    return "null" if value is None else f"a JSON {KINDS[type(value)]}"
 
 
 def parameters_of(content: Json) -> Json:
     """The parameters of a message or of a tensor; raises BadRequest."""
     parameters = content.get("parameters", {})
     if not isinstance(parameters, dict):
-        raise BadRequest(f"parameters is a JSON {type(parameters).__name__}; an object is expected")
+        raise BadRequest(f"parameters is {kind_of(parameters)}; an object is expected, or leave it out")
     return parameters
 
 
 def check_tensor(name: object, datatype: object, shape: object) -> tuple[str, str, tuple[int, ...]]:
     """Name, datatype and shape within bounds; raises BadRequest."""
-    name = _text(name, "a tensor's name")
+    name = _text(name, "a tensor's name", MAX_NAME)
     if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise BadRequest(f"tensor '{name}': datatype {datatype!r:.50} is not one of {', '.join(DATATYPES)}")
     if not isinstance(shape, Sequence) or isinstance(shape, str):
@@ -324,7 +331,7 @@ def _read_input(
 
 def _read_wanted(entry: Json) -> WantedOutput:
     parameters = parameters_of(entry)
-    name = _text(entry.get("name"), "an output's name")
+    name = _text(entry.get("name"), "an output's name", MAX_NAME)
     return wanted_output(name, parameters.get("binary_data") is True, parameters)
 
 
@@ -335,9 +342,9 @@ def wanted_output(name: str, binary: bool, parameters: Mapping[str, object]) -> 
     return WantedOutput(name, binary, region_of(parameters, name))
 
 
-def _text(value: object, what: str) -> str:
+def _text(value: object, what: str, most: int = MAX_TEXT) -> str:
     if not isinstance(value, str):
         raise BadRequest(f"{what} is {value!r:.50}; a text is expected")
-    if len(value) > MAX_NAME:
-        raise BadRequest(f"{what} has {len(value)} letters; at most {MAX_NAME} are taken")
+    if len(value) > most:
+        raise BadRequest(f"{what} has {len(value)} letters; at most {most} are taken")
     return value

@@ -45,6 +45,7 @@ CONTENTS = {
     "FP64": "fp64_contents",
     BYTES: "bytes_contents",
 }
+FIELDS = sorted(set(CONTENTS.values()))
 INPUTS_FIELD, RAW_FIELD = 5, 7  # of inputs and raw_input_contents
 RAW_ANSWER = 6  # raw_output_contents
 MAX_FIELDS = 8 * MAX_TENSORS  # of a message: inputs, outputs, parameters, raw tensors
@@ -236,7 +237,12 @@ def _contents(entry: Input) -> Value:
     name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
     if datatype not in CONTENTS:
         raise BadRequest(f"tensor '{name}': contents have no field for {datatype}: use raw_input_contents")
-    given = getattr(entry.contents, CONTENTS[datatype])
+    field = CONTENTS[datatype]
+    given = getattr(entry.contents, field)
+    if not given and (others := [name for name in FIELDS if getattr(entry.contents, name)]):
+        raise BadRequest(
+            f"tensor '{name}': its values are in {others[0]}; those of {datatype} belong in {field}"
+        )
     if datatype == BYTES:
         return listed_strings(name, shape, given)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import external, filled
 from eunomia.serving.blocks.external import session_source
-from eunomia.serving.blocks.optimise import content_key
+from eunomia.serving.blocks.optimise import content_key, optimise
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.models.repository import Repository
 from tests.serving.live import ADMIN, GOLD, ask, running
@@ -94,6 +95,25 @@ def test_another_target_is_served_after_the_next_load(tmp_path: Path) -> None:
             wanted = plain.run(None, {"x": np.ones((1, WIDTH), np.float32)})[0]
             np.testing.assert_allclose(seen[-1], wanted.ravel(), rtol=1e-4, atol=1e-4)
     assert seen[0] != seen[1] and content_key(path) != key
+
+
+def test_files_that_change_while_they_are_read_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights of one version would have been served under the name of another, as often as that came back."""
+    path = twice(tmp_path)
+
+    def changing(source: Path) -> str | bytes:
+        found = session_source(source)
+        save(path, dense(7))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.modules[optimise.__module__], "session_source", changing)
+        with pytest.raises(ModelError, match="it has changed while it was read; load it again"):
+            optimise(path, tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*.onnx"))
+    optimise(path, tmp_path / "cache")
 
 
 def test_nobody_is_told_to_rename_what_kubernetes_made(

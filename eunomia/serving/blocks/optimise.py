@@ -74,15 +74,16 @@ def optimise(path: str | Path, cache_dir: str | Path, *, basic: bool = False) ->
     import onnx
 
     source = Path(path)
-    key = content_key(source) + "-basic" * basic
+    content = content_key(source)
+    key = content + "-basic" * basic
     target = Path(cache_dir) / f"{key}.onnx"
     if not target.exists():
-        _optimise_to(source, target, basic)
+        _optimise_to(source, target, content, basic)
     try:
         model = onnx.load(str(target), load_external_data=False)
     except Exception:  # a damaged cache entry is made again; protobuf has no common base for its errors
         target.unlink(missing_ok=True)
-        _optimise_to(source, target, basic)
+        _optimise_to(source, target, content, basic)
         model = onnx.load(str(target), load_external_data=False)
     return Optimised(key, model, target)
 
@@ -115,7 +116,7 @@ def processor() -> str:
     return "|".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
 
 
-def _optimise_to(source: Path, target: Path, basic: bool) -> None:
+def _optimise_to(source: Path, target: Path, content: str, basic: bool) -> None:
     import onnxruntime as ort
 
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -130,6 +131,8 @@ def _optimise_to(source: Path, target: Path, basic: bool) -> None:
                 options.add_session_config_entry(f"{OUTSIDE}_min_size_in_bytes", "1024")
             made = ort.InferenceSession(session_source(source), options, providers=["CPUExecutionProvider"])
             _tidy(Path(stage) / target.name, {port.name for port in made.get_inputs()})
+            if content_key(source) != content:
+                raise ModelError(f"{source}: it has changed while it was read; load it again")
             for file in (outside, target):  # whoever finds the network finds its weights
                 if (Path(stage) / file.name).exists():
                     os.replace(Path(stage) / file.name, file)

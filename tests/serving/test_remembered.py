@@ -139,7 +139,7 @@ def test_a_file_that_nobody_wrote_counts_as_none(
 
 
 def test_names_that_are_paths_are_passed_over_and_a_device_that_died_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     there = Remembered(tmp_path, "host:1", tmp_path)
     there.write({"a": ["2", "1"], "../b": ["1"]})
@@ -147,6 +147,7 @@ def test_names_that_are_paths_are_passed_over_and_a_device_that_died_is_waited_f
     assert Remembered(tmp_path, "host:1", None).read() == {}
     monkeypatch.setattr(again, "AWAY_S", 0.0)
     asked: list[list[str]] = []
+    failures: list[Exception] = [Unavailable("no room for the list"), RuntimeError("a fault of ours")]
 
     class Networks:
         remembered = there.read()
@@ -161,7 +162,9 @@ def test_names_that_are_paths_are_passed_over_and_a_device_that_died_is_waited_f
             asked.append([*only])
             if len(asked) < 3:
                 raise Unavailable("its device is away", retry_after_s=1.0)
+            raise failures.pop()
 
     networks: Any = Networks()
     asyncio.run(load_again(networks))
-    assert asked == [["1", "2"]] * 3
+    assert asked == [["1", "2"]] * 3 + [["1"]]  # what no one foresaw ends no start
+    assert "a fault of ours" in caplog.text

@@ -34,18 +34,16 @@ async def load_again(networks: Repository, others: Iterable[str] = ()) -> None:
 
 async def _loads(networks: Repository, name: str, versions: Sequence[str]) -> bool:
     """Whether one of these versions, or the newest without any, serves now."""
-    why = ""
-    for _ in range(TRIES):
+    for tries in range(1, TRIES + 1):
         try:
             await networks.load(name, versions)
-            return True
-        except Unavailable as error:
-            why = str(error)
-            if error.retry_after_s is None:
-                break
-            await asyncio.sleep(AWAY_S)
-        except ServingError as error:
-            why = str(error)
             break
-    log.warning("network '%s' was loaded before, and does not load now: %s", name, why)
-    return False
+        except Exception as error:  # whatever it is: a start that fails would fail for ever
+            if isinstance(error, Unavailable) and error.retry_after_s is not None and tries < TRIES:
+                await asyncio.sleep(AWAY_S)
+                continue
+            known = isinstance(error, ServingError)
+            text = "network '%s' was loaded before, and does not load now: %s"
+            log.warning(text, name, error, exc_info=None if known else error)
+            break
+    return bool(networks.ready_versions(name))

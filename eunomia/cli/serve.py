@@ -122,11 +122,10 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
     from eunomia.serving.server import Server
 
     silent = quiet or as_json
-    if not silent:
-        stderr().print(
-            f"loading {counted(len(options.networks), 'network')} on {counted(len(options.devices), 'device')}"
-        )
     stop, server = asyncio.Event(), Server(options)
+    if not silent:
+        count = len(options.networks) + len(server.service.repository.remembered)
+        stderr().print(f"loading {counted(count, 'network')} on {counted(len(options.devices), 'device')}")
     for number in _stopping():
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if _early.is_set():

@@ -131,7 +131,7 @@ class Server:
         self.service = Service(
             clock,
             self.pool,
-            Repository(self.pool, options.models_dir, options.networks, options.versions, kept),
+            Repository(self.pool, options.models_dir, options.networks, options.versions, kept=kept),
             options.directory,
             Limits(clock),
             anonymous=options.anonymous,

@@ -175,6 +175,18 @@ def test_sizes_of_an_operator_come_before_those_that_are_found(tmp_path: Path) -
         load_network(str(file), str(tmp_path), {"x": [1, 9]}, 1e-3)
 
 
+def test_another_length_of_blocks_and_sizes_that_are_taken_back_leave_a_network_loadable(
+    tmp_path: Path,
+) -> None:
+    """Its times were kept, so nothing was tried: sizes of one element counted as such that fit, for ever."""
+    file = tmp_path / "net.onnx"
+    file.write_bytes(onnx.parser.parse_model(HEAD + LARGER["a window"][0]).SerializeToString())
+    for target_s in (1.5e-3, 3e-4, 3e-4, 1.5e-3):
+        assert load_network(str(file), str(tmp_path), {}, target_s).shapes == {"x": [1, 1, 8, 8]}
+    assert load_network(str(file), str(tmp_path), {"x": [1, 1, 9, 9]}, 1e-3).shapes == {"x": [1, 1, 9, 9]}
+    assert load_network(str(file), str(tmp_path), {}, 1e-3).shapes == {"x": [1, 1, 8, 8]}
+
+
 def test_no_candidate_has_more_elements_than_a_trial_may() -> None:
     ports: Ports = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1] * 5}], "outputs": []}
     found = [each["x"] for each in candidates(ports, {})]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TARGET_S = (
     1.5e-3  # a block's length: a boundary costs 0.03 to 0.15 ms, and is what an urgent request waits for
 )
+RUNS = 5  # of the whole network that are timed, after one that is not
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,12 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
 
     Node times come from ONNX Runtime's own profiler on ``feed``; a block ends at the first cut at
     which it has lasted ``target_s``. A network shorter than twice the target stays whole. The times are
-    kept beside the optimised graph, so that all devices cut alike, and a restarted one at once.
+    kept beside the optimised graph, so that all devices cut alike; ``feed`` is tried all the same, once.
+    Raises ModelError where the network does not run on it.
     """
-    cuts = cut_points(optimised.model)
-    times_s = _kept_times(optimised) or node_times_s(optimised, feed)
+    cuts, times_s = cut_points(optimised.model), _kept_times(optimised)
+    seen_s = node_times_s(optimised, feed, runs=0 if times_s else RUNS)
+    times_s = times_s or seen_s
     write_text(_times_path(optimised), json.dumps(times_s))
     chosen = choose_cuts(cuts, times_s, target_s)
     if len(chosen) == 2:
@@ -97,7 +100,7 @@ def choose_cuts(cuts: Sequence[Cut], times_s: Sequence[float], target_s: float) 
     return [*chosen, cuts[-1]]
 
 
-def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -> list[float]:
+def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = RUNS) -> list[float]:
     """Shortest time of every node of the optimised graph, in its order: the one that neighbours disturbed least."""
     import onnxruntime as ort
 

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
-from eunomia.core.errors import ModelError
-from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks
-from eunomia.serving.blocks.external import outside_file
-from eunomia.serving.blocks.optimise import content_key, session_options
+from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.devices.bound import Bound
+from eunomia.serving.devices.cutting import CutNetwork, prepare
 from eunomia.serving.devices.ending import RunOptions
-from eunomia.serving.devices.fitting import fitting
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
-from eunomia.serving.devices.ports import ports_of, ranked
+from eunomia.serving.devices.ports import ranked
 from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
 
@@ -168,84 +161,6 @@ def load_network(
             whole = _session(cut.whole, session_options(optimised=True))
             network.keep_whole(whole, trial_feed(network.ports, shapes, ones=network.ones))
     return network
-
-
-@dataclass(frozen=True)
-class CutNetwork:
-    """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number.
-
-    ``tried``: sizes that were found for inputs to which nobody gave any, where it fails on one element.
-    """
-
-    key: str
-    folder: Path
-    whole: Path
-    ports: Ports
-    blocks: list[tuple[list[str], list[str], float]]
-    tried: dict[str, list[int]]
-
-
-def prepare(
-    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, key: str = ""
-) -> CutNetwork:
-    """Optimise and cut a network, or find it in the cache; raises ModelError.
-
-    ``key``: of the content that it must have.
-    """
-    if (found := kept(path, cache, target_s, key)) is not None:
-        return found
-    optimised = optimise(Path(path), cache)
-    if key and optimised.key != key:
-        raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
-    folder = _folder(optimised.key, cache, target_s)
-    shutil.rmtree(folder, ignore_errors=True)
-    ports = ports_of(optimised.model)
-    plan, tried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
-    blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
-    with tempfile.TemporaryDirectory(dir=cache) as stage:
-        for n, block in enumerate(plan.blocks):
-            (Path(stage) / f"{n}.onnx").write_bytes(block.content)
-        (Path(stage) / "plan.json").write_text(json.dumps({"ports": ports, "blocks": blocks, "tried": tried}))
-        if (weights := outside_file(optimised.path)).exists():
-            os.link(weights, Path(stage) / weights.name)
-        with contextlib.suppress(OSError):  # another device was quicker
-            shutil.copytree(stage, f"{stage}.whole", copy_function=os.link)
-            os.replace(f"{stage}.whole", folder)
-        shutil.rmtree(f"{stage}.whole", ignore_errors=True)
-    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks, tried)
-
-
-def _planned(
-    optimised: Optimised, ports: Ports, shapes: dict[str, list[int]], target_s: float
-) -> tuple[BlockPlan, dict[str, list[int]]]:
-    """Where to cut, by the sizes that are given; where these are too small, by such as fit. Raises ModelError."""
-
-    def cuts(found: dict[str, list[int]]) -> BlockPlan:
-        sizes = {**found, **shapes}
-        return on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, sizes, ones=ones), target_s))
-
-    try:
-        return cuts({}), {}
-    except ModelError:
-        if not (found := fitting(optimised, ports, shapes)):
-            raise
-    return cuts(found), found
-
-
-def kept(path: str, cache: str, target_s: float, key: str = "") -> CutNetwork | None:
-    """What an earlier call left in the cache, of this file or this content; reading it makes no other thread wait."""
-    key = key or content_key(Path(path))
-    folder, whole = _folder(key, cache, target_s), Path(cache) / f"{key}.onnx"
-    try:
-        plan = json.loads((folder / "plan.json").read_text())
-        cut = CutNetwork(key, folder, whole, plan["ports"], plan["blocks"], plan["tried"])
-        return cut if whole.exists() else None
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _folder(key: str, cache: str, target_s: float) -> Path:
-    return Path(cache) / f"{key}-{target_s:g}.blocks"
 
 
 def _session(path: Path, options: object) -> Session:

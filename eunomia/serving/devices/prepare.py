@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from eunomia.core.errors import EunomiaError, ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
-from eunomia.serving.devices.network import kept, prepare
+from eunomia.serving.devices.cutting import kept, prepare
 
 POLITE = 3  # whose device it shares goes first
 UTF_8 = {"PYTHONIOENCODING": "utf-8:backslashreplace"}  # no name of a file is beyond its words
@@ -29,7 +29,7 @@ def prepare_aside(
 
     Raises ModelError in its words, or where it fails or hangs: no device tries that file.
     """
-    if kept(path, cache, target_s, key) is not None:
+    if kept(path, cache, dict(shapes), target_s, key) is not None:
         return
     arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s)]
     try:

@@ -28,8 +28,8 @@ from eunomia.core.ray_client import connect, stamp_here
 from eunomia.serving.blocks.external import outside_file, weight_files
 from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.cutting import kept
 from eunomia.serving.devices.messages import Message, receive, send
-from eunomia.serving.devices.network import kept
 from eunomia.serving.devices.prepare import prepare_aside
 from eunomia.serving.devices.ray.actor import DeviceActor, Files, Reply
 from eunomia.serving.devices.ray.clocks import Clocks
@@ -145,7 +145,7 @@ def files_of(message: Message, cache: str) -> tuple[str, str, Files]:
     names[source] = f"sources/{key}/{source.name}"
     if message["backend"] == "cpu":
         prepare_aside(str(source), cache, message["shapes"], message["target_s"])
-        if (cut := kept(str(source), cache, message["target_s"])) is not None:
+        if (cut := kept(str(source), cache, message["shapes"], message["target_s"])) is not None:
             inside = [cut.whole, outside_file(cut.whole), *cut.folder.iterdir()]
             names |= {file: str(file.relative_to(cache)) for file in inside if file.exists()}
     return names[source], key, {name: np.fromfile(file, np.uint8) for file, name in names.items()}

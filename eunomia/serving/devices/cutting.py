@@ -1,0 +1,103 @@
+"""A network in the cache: optimised, and cut into blocks by times and sizes that were found once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from eunomia.core.errors import ModelError
+from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks
+from eunomia.serving.blocks.external import outside_file
+from eunomia.serving.blocks.optimise import content_key
+from eunomia.serving.devices.fitting import fitting
+from eunomia.serving.devices.messages import Ports
+from eunomia.serving.devices.ports import ports_of, ranked
+from eunomia.serving.devices.trial import on_either, trial_feed
+
+Shapes = dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class CutNetwork:
+    """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number.
+
+    ``tried``: sizes that were found for inputs to which nobody gave any, where it fails on one element.
+    """
+
+    key: str
+    folder: Path
+    whole: Path
+    ports: Ports
+    blocks: list[tuple[list[str], list[str], float]]
+    tried: Shapes
+
+
+def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork:
+    """Optimise and cut a network, or find it in the cache; raises ModelError.
+
+    ``key``: of the content that it must have.
+    """
+    if (found := kept(path, cache, shapes, target_s, key)) is not None:
+        return found
+    optimised = optimise(Path(path), cache)
+    if key and optimised.key != key:
+        raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
+    folder = _folder(optimised.key, cache, target_s)
+    ports = ports_of(optimised.model)
+    plan, tried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
+    blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
+    with tempfile.TemporaryDirectory(dir=cache) as stage:
+        for n, block in enumerate(plan.blocks):
+            (Path(stage) / f"{n}.onnx").write_bytes(block.content)
+        plan_text = json.dumps(
+            {"ports": ports, "blocks": blocks, "tried": tried, "sizes": {**tried, **shapes}}
+        )
+        (Path(stage) / "plan.json").write_text(plan_text)
+        if (weights := outside_file(optimised.path)).exists():
+            os.link(weights, Path(stage) / weights.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # another device was quicker
+            shutil.copytree(stage, f"{stage}.whole", copy_function=os.link)
+            os.replace(f"{stage}.whole", folder)
+        shutil.rmtree(f"{stage}.whole", ignore_errors=True)
+    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks, tried)
+
+
+def _planned(optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float) -> tuple[BlockPlan, Shapes]:
+    """Where to cut, by the sizes that are given; where these are too small, by such as fit. Raises ModelError."""
+
+    def cuts(found: Shapes) -> BlockPlan:
+        sizes = {**found, **shapes}
+        return on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, sizes, ones=ones), target_s))
+
+    try:
+        return cuts({}), {}
+    except ModelError:
+        if not (found := fitting(optimised, ports, shapes)):
+            raise
+    return cuts(found), found
+
+
+def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork | None:
+    """What an earlier call left in the cache, of this file or this content; reading it makes no other thread wait.
+
+    Of a file, it is what was found with the same ``shapes``: others may not fit, and without any, some must be found.
+    """
+    of_file, key = not key, key or content_key(Path(path))
+    folder, whole = _folder(key, cache, target_s), Path(cache) / f"{key}.onnx"
+    try:
+        plan = json.loads((folder / "plan.json").read_text())
+        cut = CutNetwork(key, folder, whole, plan["ports"], plan["blocks"], plan["tried"])
+        fits = not of_file or {**cut.tried, **shapes} == plan["sizes"]
+        return cut if whole.exists() and fits else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _folder(key: str, cache: str, target_s: float) -> Path:
+    return Path(cache) / f"{key}-{target_s:g}.blocks"

@@ -175,18 +175,29 @@ def test_a_tensor_that_is_given_twice_is_refused(server: Server) -> None:
     assert status == 400 and "input 'x' is named twice" in content["error"]
 
 
+FLOATS = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+MAPS = helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.INT64, FLOATS))
+
+
 @pytest.mark.parametrize(
-    "kind",
+    ("kind", "producer", "said"),
     [
-        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None)),
-        helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None)),
+        (helper.make_sequence_type_proto(FLOATS), "skl2onnx",
+         "a sequence of tensors, .*: export each of its members as a tensor of its own$"),
+        (helper.make_optional_type_proto(FLOATS), "pytorch",
+         "an optional, and only tensors come in and out: export it as a tensor that is always there$"),
+        (MAPS, "skl2onnx", "a sequence of maps, .*: export it with zipmap=False$"),
+        (MAPS, "CatBoost", "a sequence of maps, .*: take the node ZipMap out of the file, and name its input 'p' as"),
+        (MAPS.sequence_type.elem_type, "", "a map, .*: export its columns as tensors$"),
     ],
-)
-def test_what_is_no_tensor_is_named_for_what_it_is(kind: Any) -> None:
+)  # fmt: skip
+def test_what_is_no_tensor_is_named_with_what_helps_against_it(kind: Any, producer: str, said: str) -> None:
+    """CatBoost has no zipmap, and a list of tensors is none: all were told to export without it."""
     ports = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]), helper.make_value_info("s", kind)
-    graph = helper.make_graph([], "g", [ports[0]], [ports[1]])
-    with pytest.raises(ModelError, match=r"'s' is a (sequence|optional), and only tensors come in and out"):
-        ports_of(helper.make_model(graph))
+    nodes = [helper.make_node("ZipMap", ["p"], ["s"])] if kind == MAPS else []
+    graph = helper.make_graph(nodes, "g", [ports[0]], [ports[1]])
+    with pytest.raises(ModelError, match=f"'s' is {said}"):
+        ports_of(helper.make_model(graph, producer_name=producer))
 
 
 @pytest.mark.parametrize("what", ["inputs", "outputs"])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 1000  # letters of a tensor's name in a request
 MAX_RANK = 16  # axes of a tensor in a request
+ZIPMAP_OPTION = ("skl2onnx", "OnnxMLTools")  # exporters that leave maps out where they are told so
 
 
 def ports_of(model: onnx.ModelProto) -> Ports:
@@ -22,8 +23,8 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     weights = {w.name for w in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in weights]
     ports: Ports = {
-        "inputs": [_port(v) for v in inputs],
-        "outputs": [_port(v) for v in {v.name: v for v in model.graph.output}.values()],
+        "inputs": [_port(v, model) for v in inputs],
+        "outputs": [_port(v, model) for v in {v.name: v for v in model.graph.output}.values()],
         "unranked": [v.name for v in inputs if not v.type.tensor_type.HasField("shape")],
     }
     if not ports["outputs"]:
@@ -60,14 +61,12 @@ def ranked(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Ports:
     return {**ports, "inputs": inputs, "unranked": [name for name in unranked if name not in known]}
 
 
-def _port(value: onnx.ValueInfoProto) -> Port:
+def _port(value: onnx.ValueInfoProto, model: onnx.ModelProto) -> Port:
     import onnx
 
-    if (what := value.type.WhichOneof("value")) != "tensor_type":
-        raise ModelError(
-            f"'{value.name}' is a {str(what).removesuffix('_type')}, and only tensors come in and out: export it as "
-            "tensors (of scikit-learn with zipmap=False)"
-        )
+    if value.type.WhichOneof("value") != "tensor_type":
+        what, remedy = _no_tensor(value, model)
+        raise ModelError(f"'{value.name}' is {what}, and only tensors come in and out: {remedy}")
     kind = value.type.tensor_type
     name = onnx.TensorProto.DataType.Name(kind.elem_type)
     try:
@@ -80,3 +79,26 @@ def _port(value: onnx.ValueInfoProto) -> Port:
     if not kind.HasField("shape"):
         shape = [-1]  # of any rank: the protocol has no word for it
     return {"name": value.name, "datatype": datatype, "shape": shape}
+
+
+def _no_tensor(value: onnx.ValueInfoProto, model: onnx.ModelProto) -> tuple[str, str]:
+    """What it is, and what helps against that."""
+    kind, of = str(value.type.WhichOneof("value")).removesuffix("_type"), ""
+    if kind == "sequence":
+        of = str(value.type.sequence_type.elem_type.WhichOneof("value")).removesuffix("_type")
+    if "map" in (kind, of):
+        what = "a map" if kind == "map" else "a sequence of maps"
+        node = next((n for n in model.graph.node if n.op_type == "ZipMap" and value.name in n.output), None)
+        if node is None:
+            return what, "export its columns as tensors"
+        if model.producer_name in ZIPMAP_OPTION:
+            return what, "export it with zipmap=False"
+        return (
+            what,
+            f"take the node ZipMap out of the file, and name its input '{node.input[0]}' as the output",
+        )
+    if kind == "sequence":
+        return f"a sequence of {of}s", "export each of its members as a tensor of its own"
+    if kind == "optional":
+        return "an optional", "export it as a tensor that is always there"
+    return f"a {kind.replace('_', ' ')}", "export it as a dense tensor"

@@ -14,12 +14,11 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key
-from eunomia.serving.devices.fitting import fitting
+from eunomia.serving.devices.axes import Shapes, names_of
+from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import on_either, trial_feed
-
-Shapes = dict[str, list[int]]
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,9 @@ def _planned(optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float
         sizes = {**found, **shapes}
         return on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, sizes, ones=ones), target_s))
 
+    first = first_guess(ports, shapes, names_of(optimised.model))
     try:
-        return cuts({}), {}
+        return cuts(first), first
     except ModelError:
         if not (found := fitting(optimised, ports, shapes)):
             raise

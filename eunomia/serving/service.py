@@ -322,8 +322,9 @@ class Service(Callers):
             known = self.holding.check(grant, job)
             if known is not None:
                 return Wait(known)
-            accept()
-            return submit()
+            with self.holding.entering(grant.name, job):
+                accept()
+                return submit()
 
     def _refused(self, grant: Grant, model: str, error: ServingError, request: str = "") -> None:
         """Count a request that was not accepted: a name that no network has must not become a label."""
@@ -342,9 +343,8 @@ class Service(Callers):
         )  # fmt: skip
         for pair in self.admission.retired(job, answered=retired.answered):
             self.pool.dispatcher.missed(pair)
-        if retired.answered:
-            self.holding.vain.answered(agreement.tenant, job)
-        elif outcome in IN_VAIN and self.holding.in_vain(agreement.tenant, job):
+        self.holding.retired(agreement.tenant, job, answered=retired.answered)
+        if outcome in IN_VAIN and self.holding.in_vain(agreement.tenant, job):
             self.pool.give_up(job, self.holding.vain.why(agreement.tenant, job))
         elif outcome == Refused.reason:  # its answer: those of others like it would not have room either
             self.pool.give_up(job, Refused(NO_ROOM.format(agreement.tenant), retry_after_s=AGAIN_S))

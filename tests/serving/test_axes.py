@@ -10,11 +10,12 @@ import onnx
 import onnxruntime as ort
 import pytest
 
+from eunomia.serving.blocks import plan_blocks
 from eunomia.serving.devices import cutting, fitting
 from eunomia.serving.devices.axes import Axes
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import load_network
-from eunomia.serving.devices.piece import array_of, live_of
+from eunomia.serving.devices.piece import Feed, array_of, live_of
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 WINDOW = (
@@ -56,7 +57,7 @@ def test_axes_that_belong_together_are_found(text: str, sizes: dict[str, list[in
     network = load_network(file, str(tmp_path), {}, 1e-3)
     assert network.shapes == sizes
     rng = np.random.default_rng(0)
-    feed = {
+    feed: Feed = {
         name: rng.random([5 if d == 32 else d for d in shape], np.float32) for name, shape in sizes.items()
     }
     if "state" in feed:
@@ -80,7 +81,7 @@ def test_sizes_that_are_given_hold_for_axes_of_the_same_name(tmp_path: Path) -> 
 def test_a_first_guess_that_runs_ends_the_search(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sought, cut = Mock(wraps=fitting.fitting), Mock(wraps=cutting.plan_blocks)
+    sought, cut = Mock(wraps=fitting.fitting), Mock(wraps=plan_blocks)
     monkeypatch.setattr(cutting, "fitting", sought)
     monkeypatch.setattr(cutting, "plan_blocks", cut)
     load_network(written(tmp_path, text), str(tmp_path), {}, 1e-3)

@@ -2,7 +2,7 @@
 
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, segment_model
 from eunomia.serving.blocks.optimise import Optimised, optimise
-from eunomia.serving.blocks.plan import Block, BlockPlan, plan_blocks
+from eunomia.serving.blocks.plan import Block, BlockPlan, plan_blocks, uncut
 
 __all__ = [
     "Block",
@@ -14,4 +14,5 @@ __all__ = [
     "optimise",
     "plan_blocks",
     "segment_model",
+    "uncut",
 ]

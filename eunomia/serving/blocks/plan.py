@@ -71,6 +71,13 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
     )
 
 
+def uncut(optimised: Optimised) -> BlockPlan:
+    """The whole as one block, of which nobody knows what it takes."""
+    cuts = cut_points(optimised.model)
+    (piece,) = segments([cuts[0], cuts[-1]])
+    return BlockPlan(optimised.key, (_block(optimised.model, piece, {}, 0.0),))
+
+
 def _times_path(optimised: Optimised) -> Path:
     return optimised.path.with_suffix(".times.json")
 

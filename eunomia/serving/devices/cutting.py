@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks
+from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks, uncut
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.ports import ports_of, ranked
-from eunomia.serving.devices.trial import on_either, trial_feed
+from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class CutNetwork:
     """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number.
 
     ``tried``: sizes that were found for inputs to which nobody gave any, where it fails on one element.
+    ``untried``: why it ran on none, and is not cut.
     """
 
     key: str
@@ -34,6 +35,7 @@ class CutNetwork:
     ports: Ports
     blocks: list[tuple[list[str], list[str], float]]
     tried: Shapes
+    untried: str = ""
 
 
 def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork:
@@ -48,13 +50,19 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
         raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
     folder = _folder(optimised.key, cache, target_s)
     ports = ports_of(optimised.model)
-    plan, tried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
+    plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
     blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
     with tempfile.TemporaryDirectory(dir=cache) as stage:
         for n, block in enumerate(plan.blocks):
             (Path(stage) / f"{n}.onnx").write_bytes(block.content)
         plan_text = json.dumps(
-            {"ports": ports, "blocks": blocks, "tried": tried, "sizes": {**tried, **shapes}}
+            {
+                "ports": ports,
+                "blocks": blocks,
+                "tried": tried,
+                "sizes": {**tried, **shapes},
+                "untried": untried,
+            }
         )
         (Path(stage) / "plan.json").write_text(plan_text)
         if (weights := outside_file(optimised.path)).exists():
@@ -64,11 +72,17 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
             shutil.copytree(stage, f"{stage}.whole", copy_function=os.link)
             os.replace(f"{stage}.whole", folder)
         shutil.rmtree(f"{stage}.whole", ignore_errors=True)
-    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks, tried)
+    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks, tried, untried)
 
 
-def _planned(optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float) -> tuple[BlockPlan, Shapes]:
-    """Where to cut, by the sizes that are given; where these are too small, by such as fit. Raises ModelError."""
+def _planned(
+    optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float
+) -> tuple[BlockPlan, Shapes, str]:
+    """Where to cut, by the sizes that are given; where these are too small, by such as fit; or why no input runs.
+
+    A network may want certain values (of a shape, of a length), which nobody can make up. Sizes that somebody gave are
+    another matter: where these do not run, that is to be said. Raises ModelError.
+    """
 
     def cuts(found: Shapes) -> BlockPlan:
         sizes = {**found, **shapes}
@@ -76,11 +90,13 @@ def _planned(optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float
 
     first = first_guess(ports, shapes, names_of(optimised.model))
     try:
-        return cuts(first), first
-    except ModelError:
-        if not (found := fitting(optimised, ports, shapes)):
+        return cuts(first), first, ""
+    except ModelError as error:
+        if found := fitting(optimised, ports, shapes):
+            return cuts(found), found, ""
+        if shapes or ports.get("unranked") or not isinstance(error, Unfit):
             raise
-    return cuts(found), found
+        return uncut(optimised), {}, str(error)
 
 
 def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork | None:
@@ -92,7 +108,7 @@ def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") 
     folder, whole = _folder(key, cache, target_s), Path(cache) / f"{key}.onnx"
     try:
         plan = json.loads((folder / "plan.json").read_text())
-        cut = CutNetwork(key, folder, whole, plan["ports"], plan["blocks"], plan["tried"])
+        cut = CutNetwork(key, folder, whole, plan["ports"], plan["blocks"], plan["tried"], plan["untried"])
         fits = not of_file or {**cut.tried, **shapes} == plan["sizes"]
         return cut if whole.exists() and fits else None
     except (OSError, ValueError, KeyError):

@@ -61,6 +61,7 @@ class Ladder:
         if climb is None:
             if (
                 self._closed
+                or job.network.untried
                 or self._loading.models.get(job.network.name) is None
                 or not isinstance(job.group, tuple)
             ):

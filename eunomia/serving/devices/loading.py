@@ -98,7 +98,12 @@ class Loading:
         answers += await asyncio.gather(*(self._load_on(*each) for each in others))
         rows, sizes = trial_shape(answers[0]["inputs"], shapes)
         whole = all(answer["whole"] for answer in answers)
-        network = self._costs.add(name, len(answers[0]["block_s"]), whole=whole, rows=rows, sizes=sizes)
+        untried = answers[0].get("untried", "")
+        if untried:
+            log.warning("'%s' is not cut, and its first requests tell what it takes: %s", name, untried)
+        network = self._costs.add(
+            name, len(answers[0]["block_s"]), whole=whole, rows=rows, sizes=sizes, untried=bool(untried)
+        )
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, answer["block_s"])
         self._labels[network.index] = label

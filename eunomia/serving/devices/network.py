@@ -23,6 +23,7 @@ from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
 
 TRIAL_RUNS = 5
+UNTRIED_S = 0.1  # that a network is said to take on which no made-up input runs, until a request has run
 MAY_TAKE = 1.25  # of the longest piece, in trials: cut networks take longer, and what runs take decides later
 
 
@@ -31,6 +32,7 @@ class LoadedNetwork:
 
     _whole: Runs | None = None
     ones, shapes = False, dict[str, list[int]]()  # what it is tried on
+    untried = ""  # why no made-up input runs on it
     bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
 
     def __init__(
@@ -115,7 +117,8 @@ class LoadedNetwork:
 
     def description(self) -> Message:
         """What the front end must know."""
-        return {**self._ports, "block_s": self.block_s, "whole": self.has_whole, "shapes": self.shapes}
+        return {**self._ports, "block_s": self.block_s, "whole": self.has_whole, "shapes": self.shapes,
+                "untried": self.untried}  # fmt: skip
 
 
 def load_network(
@@ -144,6 +147,9 @@ def load_network(
     shapes = {**cut.tried, **shapes}
     network = LoadedNetwork(sessions, names, {**ranked(cut.ports, shapes), "key": cut.key})
     network.shapes = shapes
+    if cut.untried:
+        network.untried, network.block_s = cut.untried, list(known_s) or [UNTRIED_S]
+        return network
 
     def measure(
         ones: bool,

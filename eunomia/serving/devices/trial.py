@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -15,12 +13,12 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.refusal import failure_of
 from eunomia.serving.devices.memory import out_of_memory
 from eunomia.serving.devices.messages import DATATYPES, Port, Ports
+from eunomia.serving.devices.objection import is_own
 from eunomia.serving.devices.piece import Feed
 from eunomia.serving.devices.strings import BYTES
 
-BARE = re.compile("[A-Za-z0-9_-]+")  # a key of TOML without quotes
 T = TypeVar("T")
-FREE = 100  # the size that a message gives as an example for a free axis
+PLACE = "in its [[network]], or of models_dir in NAME.toml or NAME/config.toml"
 
 
 def trial_of(port: Port, shape: Sequence[int] | None, *, ones: bool = False) -> Tensor:
@@ -64,9 +62,16 @@ def trial_feed(ports: Ports, shapes: Mapping[str, Sequence[int]], *, ones: bool 
     return {port["name"]: trial_of(port, shapes.get(port["name"]), ones=ones) for port in ports["inputs"]}
 
 
+class Unfit(ModelError):
+    """The runtime refuses a made-up input; another one may run."""
+
+
 @contextlib.contextmanager
 def on_trial(feed: Feed, ports: Ports) -> Iterator[None]:
-    """Say of a failure which sizes were tried, and how to give others; raises ModelError. Lack of memory passes."""
+    """Say of a failure which sizes were tried; raises ModelError, Unfit where the input may be at fault.
+
+    Lack of memory passes.
+    """
     try:
         yield
     except ModelError:
@@ -74,33 +79,25 @@ def on_trial(feed: Feed, ports: Ports) -> Iterator[None]:
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         if out_of_memory(error) is not None:
             raise
-        tried = {name: list(np.shape(tensor)) for name, tensor in feed.items()}
-        sizes = ", ".join(f"{name} {shape}" for name, shape in tried.items())
-        wider = _wider(tried, ports)
-        example = f"such as {_proposal(wider)}"
-        more = f"; give sizes that fit in a [[network]] with this file, {example}" if wider != tried else ""
+        sizes = ", ".join(f"{name} {list(np.shape(tensor))}" for name, tensor in feed.items())
+        more = ""
         if unranked := ports.get("unranked"):
             names = ", ".join(f"'{name}'" for name in unranked)
-            more = f"; its file does not say how many axes {names} has: give all as shapes in its [[network]]"
-        raise ModelError(f"it fails on a trial input of {sizes}: {_cause(error)}{more}") from None
+            more = f"; its file does not say how many axes {names} has: give all as shapes {PLACE}"
+        elif _small(feed, ports):
+            more = f"; if that is too small, give sizes that fit as shapes {PLACE}"
+        kind = ModelError if is_own(error) else Unfit
+        raise kind(f"it fails on a trial input of {sizes}: {_cause(error)}{more}") from None
 
 
-def _wider(tried: Mapping[str, list[int]], ports: Ports) -> dict[str, list[int]]:
-    """The free axes that were tried as 1, made larger; the first where no other is free."""
-    free = {port["name"]: [n for n, d in enumerate(port["shape"]) if d == -1] for port in ports["inputs"]}
-    return {
-        name: [FREE if d == 1 and n in (free[name][1:] or free[name]) else d for n, d in enumerate(shape)]
-        for name, shape in tried.items()
-    }
-
-
-def _proposal(shapes: Mapping[str, Sequence[int]]) -> str:
-    """As a line of TOML; names with dots and colons are quoted."""
-    return "shapes = { " + ", ".join(f"{_key(name)} = {shape}" for name, shape in shapes.items()) + " }"
-
-
-def _key(name: str) -> str:
-    return name if BARE.fullmatch(name) else json.dumps(name)
+def _small(feed: Feed, ports: Ports) -> bool:
+    """Whether some free axis has one element: the first counts where no other is free."""
+    for port in ports["inputs"]:
+        free = [n for n, d in enumerate(port["shape"]) if d == -1]
+        sizes = np.shape(feed.get(port["name"], ()))
+        if any(sizes[n : n + 1] == (1,) for n in free[1:] or free):
+            return True
+    return False
 
 
 def _cause(error: Exception) -> str:

@@ -113,7 +113,9 @@ class Worker:
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})
             return
-        found = {"rows_apart": rows_are_apart(network)} if message.get("batches") else {}
+        found = (
+            {"rows_apart": rows_are_apart(network)} if message.get("batches") and not network.untried else {}
+        )
         network.obey(self.ending.options)
         self._networks[name] = network
         set_aside()

@@ -31,6 +31,7 @@ class Network:
     first_row: int
     blocks: int
     whole: bool = False  # devices hold it in one piece too
+    untried: bool = False  # no made-up input runs on it
 
 
 class CostBook:
@@ -40,7 +41,8 @@ class CostBook:
     unloaded network are kept, so that running requests stay valid; a network loaded anew gets new rows. What is
     known of a dead device still counts in ``rest_s``: it will be back, and its requests are not hopeless.
 
-    A class that never ran has estimates (shapes.py), and ``evident`` is False.
+    A class that never ran has estimates (shapes.py), and ``evident`` is False. The first run of a network that is
+    ``untried`` stands for its trial; until then its time is a guess of the device's, and ``longest_s`` has no end.
 
     ``mean_s`` and ``spread``: for the digital twin. The mean is that of every block's time over its last few
     hundred runs, for each class of shapes by itself. The spread is the standard deviation of the logarithm of
@@ -61,21 +63,32 @@ class CostBook:
         self.run_factors: dict[int, list[Latest]] = {}
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
+        self._guessed: set[int] = set()  # numbers of networks that never ran
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
         self._learn = compile_learning()
         self._count = 0
         self._rest: dict[int, tuple[list[float], list[float]]] = {}  # by first row
 
     def add(
-        self, name: str, blocks: int, *, whole: bool = False, rows: int = 1, sizes: Sequence[int] = ()
+        self,
+        name: str,
+        blocks: int,
+        *,
+        whole: bool = False,
+        rows: int = 1,
+        sizes: Sequence[int] = (),
+        untried: bool = False,
     ) -> Network:
         """Room for a network whose times no device has measured yet; ``rows``, ``sizes``: of the trial's input."""
-        network = Network(self._count, name, self._grow(blocks), blocks, whole)
+        network = Network(self._count, name, self._grow(blocks), blocks, whole, untried)
         self._count += 1
         self.networks[name] = network
         self.run_factors[network.index] = [Latest(KEPT_RUNS, SAMPLED) for _ in self.factors]
         shapes = self._shapes[network.index] = ShapeClasses()
-        shapes.add(shapes.key(rows, sizes), sizes, network.first_row)
+        if untried:  # the shape of its first request is that of its trial
+            self._guessed.add(network.index)
+        else:
+            shapes.add(shapes.key(rows, sizes), sizes, network.first_row)
         return network
 
     def _grow(self, blocks: int) -> int:
@@ -98,7 +111,8 @@ class CostBook:
         key = shapes.key(rows, sizes, owner)
         found = shapes.found.get(key)
         if found is None:
-            found = shapes.add(key, sizes, self._grow(network.blocks), owner)
+            first_row = self._grow(network.blocks) if shapes.found else network.first_row
+            found = shapes.add(key, sizes, first_row, owner)
         if found.first_row not in self._evident:
             self._estimate(network, found)
         return found.first_row
@@ -121,11 +135,15 @@ class CostBook:
         """Times of all blocks on one device."""
         self._fits(network, device, block_s)
         rows = self.rows(network)
+        if network.untried:  # what it took, here or elsewhere, comes before a guess
+            ran = self._runs[rows].any(axis=1)
+            block_s = np.where(ran, self._known_s[rows].min(axis=1), block_s).tolist()
         for table in (self.latency_s, self._known_s, self.mean_s):
             table[rows, device] = block_s
         self._seen[rows, device] = 0.0  # a trial weighs as much as one run
-        self._runs[rows, device] = TRIAL
-        self._evident.add(network.first_row)
+        if not network.untried:
+            self._runs[rows, device] = TRIAL
+            self._evident.add(network.first_row)
         self._rest.pop(network.first_row, None)
         for one in self._shapes[network.index].found.values():
             self._estimate(network, one)
@@ -152,6 +170,7 @@ class CostBook:
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
         self.apart.discard(network.index)
+        self._guessed.discard(network.index)
         self.run_factors.pop(network.index, None)
         for one in self._shapes.pop(network.index, ShapeClasses()).found.values():
             self._rest.pop(one.first_row, None)
@@ -180,6 +199,8 @@ class CostBook:
         learned = self._learn(tables, rows.start, device, np.asarray(seconds) / max(batch, 1))
         self._rest.pop(start, None)
         self._note(network, device, learned)
+        if network.index in self._guessed:
+            self._first_run(network, device, start)
         if start != network.first_row:
             if (
                 network.index in self._shapes and not self._runs[rows].all()
@@ -193,6 +214,23 @@ class CostBook:
             self._evident.add(start)
         return start in self._evident
 
+    def _first_run(self, network: Network, device: int, start: int) -> None:
+        """For all devices and the class of the first request, in proportion to elements."""
+        self._guessed.discard(network.index)
+        found, rows = self._shapes[network.index].found, self.rows(network)
+        share = 1.0
+        if start != network.first_row:
+            here, base = self._class_at(network, start), self._class_at(network, network.first_row)
+            share = base.elements / here.elements
+        took_s = self._known_s[start : start + network.blocks, [device]] * share
+        fresh = (self._runs[rows] == 0.0) & np.isfinite(self._known_s[rows])
+        for table in (self.latency_s, self._known_s):
+            table[rows] = np.where(fresh & np.isfinite(table[rows]), took_s, table[rows])
+        self._runs[rows] = np.where(fresh, DOUBTED, self._runs[rows])
+        self._rest.pop(network.first_row, None)
+        for one in found.values():
+            self._estimate(network, one)
+
     def _class_at(self, network: Network, first_row: int) -> ShapeClass:
         return next(one for one in self._shapes[network.index].found.values() if one.first_row == first_row)
 
@@ -200,7 +238,8 @@ class CostBook:
         """Fill in what devices have not measured of a class: the curve, in proportion to their times of the trial."""
         base, rows = self.rows(network), slice(wanted.first_row, wanted.first_row + network.blocks)
         trial_s = self._known_s[base]
-        share = curve(wanted, self._measured(network)) if wanted.first_row != network.first_row else 1.0
+        measured = [] if wanted.first_row == network.first_row else self._measured(network)
+        share = curve(wanted, measured) if measured else 1.0
         guess = np.where(self._runs[rows] > 0.0, self._known_s[rows], trial_s * np.reshape(share, (-1, 1)))
         self._known_s[rows] = guess
         self.latency_s[rows] = np.where(np.isfinite(self.latency_s[base]), guess, np.inf)
@@ -225,6 +264,8 @@ class CostBook:
         A class that never ran counts as grown with the square of its elements from any smaller one that did; from the
         trial alone, which may be of one element, in proportion.
         """
+        if network.index in self._guessed:
+            return math.inf
         if first_row in self._evident or network.index not in self._shapes:
             return self._longest_s(network, first_row)
         wanted = self._class_at(network, first_row).elements

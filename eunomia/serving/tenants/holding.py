@@ -12,13 +12,17 @@ what comes of it. Where that is in vain, the first such request of each tenant a
 another one does, and half as often after each that was indeed too long; sizes that never ran are refused until then
 with that time (429), those that are known for good (413). ``shapes`` of a network give the trial the usual size, and
 need no such runs.
+
+A network on which no made-up input runs (``untried``) has no usual size, and nobody can try one. Its first request is
+such a run, whatever its size; those of the same tenant that come meanwhile wait for its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from eunomia.serving.dispatch.costs import Network
@@ -45,6 +49,8 @@ class _Probe:
     due_s: float
     pause_s: float
     cost_row: int = -1  # the class that was tried last
+    number: int = -1  # of its request, while that runs
+    known: Known | None = None  # is done when it has run
 
 
 def too_large(tenant: str, longest_s: float, bound_s: float) -> TooLarge:
@@ -96,7 +102,7 @@ class Holding:
         longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
         if longest_s <= bound_s:
             return None
-        found = self.explore(grant.name, job, bound_s)
+        found = self._under_way(grant.name, job) or self.explore(grant.name, job, bound_s)
         if not isinstance(found, bool):
             return found
         if self._probed(grant.name, job, found=found):
@@ -104,6 +110,33 @@ class Holding:
         if not (found or seen_s or self._state.costs.evident(job.cost_row)):
             raise self._untried(grant.name, job, longest_s)
         raise too_large(grant.name, longest_s, bound_s)
+
+    def _under_way(self, tenant: str, job: Job) -> Known | None:
+        """Of a network that nobody can try: the run by which it becomes known."""
+        probe = self._probes.get((tenant, job.network.name)) if job.network.untried else None
+        if probe is None or probe.number < 0:
+            return None
+        probe.known = probe.known or asyncio.get_running_loop().create_future()
+        return probe.known
+
+    @contextmanager
+    def entering(self, tenant: str, job: Job) -> Iterator[None]:
+        """Around what follows ``check``: one that does not come to run is no probe."""
+        try:
+            yield
+        except BaseException:
+            self.retired(tenant, job, answered=False)
+            raise
+
+    def retired(self, tenant: str, job: Job, *, answered: bool) -> None:
+        """A request has left: who waited for its run may ask again."""
+        if answered:
+            self.vain.answered(tenant, job)
+        probe = self._probes.get((tenant, job.network.name)) if job.network.untried else None
+        if probe is not None and probe.number == job.number:
+            known, probe.number, probe.known = probe.known, -1, None
+            if known is not None and not known.done():
+                known.set_result(None)
 
     def watches(self, grant: Grant, network: Network) -> bool:
         """Whether ``foresee`` may refuse anything of this tenant and network."""
@@ -171,6 +204,8 @@ class Holding:
 
     def _least(self, job: Job, bound_s: float) -> float:
         network = job.network
+        if network.untried:  # a client chose the input of its first run
+            return max(bound_s, LEAST_S)
         if network.index not in self._trial_s:  # before anybody's input has moved it
             self._trial_s[network.index] = self._state.costs.longest_s(network, network.first_row)
         return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
@@ -178,9 +213,10 @@ class Holding:
     def _untried(self, tenant: str, job: Job, longest_s: float) -> Untried:
         """It may be short for all that anybody knows: another one of this tenant and network runs now, or did."""
         wait_s = self._probes[tenant, job.network.name].due_s - job.accepted_s
+        length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "any time"
         return Untried(
             f"no input of this size has run yet, the server could not try one on '{job.network.name}', and it may hold "
-            f"a device for {longest_s * 1e3:.0f} ms; tenant '{tenant}' may try one such input at a time: again later",
+            f"a device for {length}; tenant '{tenant}' may try one such input at a time: again later",
             retry_after_s=max(wait_s, 0.001),
         )
 
@@ -193,5 +229,5 @@ class Holding:
             return False
         self._state.costs.doubt(job.network, job.cost_row)
         probe.pause_s = min(2.0 * probe.pause_s, LONGEST_S)
-        probe.due_s, probe.cost_row = now_s + probe.pause_s, job.cost_row
+        probe.due_s, probe.cost_row, probe.number = now_s + probe.pause_s, job.cost_row, job.number
         return True

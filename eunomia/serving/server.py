@@ -35,6 +35,7 @@ from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lane import Lane
 from eunomia.serving.fronts.reception import Reception, sockets_at
+from eunomia.serving.models.beside import Reader, nothing
 from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.models.repository import Entry, Repository
 from eunomia.serving.observe.audit import Audit
@@ -87,6 +88,7 @@ class ServerOptions:
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     shared_memory: bool = False
     models_dir: Path | None = None
+    beside: Reader = nothing  # the file beside a network of models_dir
     versions: int = 1  # of a network in numbered folders, that are served at a time
     policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
     audit_dir: Path | None = None  # a line per request, kept; None = none
@@ -109,8 +111,7 @@ class Server:
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
         self._tls = tls_context(options.tls) if options.tls else None
-        policy, fallback = load_policy(options.policy), load_policy(options.fallback)
-        self._to_ask = policy, fallback
+        policy, fallback = self._to_ask = load_policy(options.policy), load_policy(options.fallback)
         self.guard = Guarded(policy, fallback)
         clock = WallClock()
         self.pool = DevicePool(
@@ -131,7 +132,9 @@ class Server:
         self.service = Service(
             clock,
             self.pool,
-            Repository(self.pool, options.models_dir, options.networks, options.versions, kept=kept),
+            Repository(
+                self.pool, options.models_dir, options.networks, options.versions, options.beside, kept=kept
+            ),
             options.directory,
             Limits(clock),
             anonymous=options.anonymous,

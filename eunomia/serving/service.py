@@ -244,7 +244,7 @@ class Service(Callers):
         }
         if len(inputs) < len(request.inputs):
             raise named_twice(request)
-        batch = check_inputs(request.model, ports, inputs, entry.empty)
+        batch = check_inputs(request.model, ports, inputs, entry.empty, entry.options)
         check_outputs(ports, request)
         self.regions.check(grant.name, request)
         size = sum(array.nbytes for array in inputs.values())

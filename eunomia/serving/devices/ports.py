@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 1000  # letters of a tensor's name in a request
 MAX_RANK = 16  # axes of a tensor in a request
-ZIPMAP_OPTION = ("skl2onnx", "OnnxMLTools")  # exporters that leave maps out where they are told so
+ZIPMAP_OPTION = ("skl2onnx", "OnnxMLTools")  # exporters that can leave maps out
 
 
 def ports_of(model: onnx.ModelProto) -> Ports:

@@ -75,6 +75,6 @@ def foresee(service: Service, request: InferRequest, grant: Grant, caller: Calle
     check_outputs(ports, request)
     arrays = {t.name: t.data for t in request.inputs if not isinstance(t.data, SharedRegion)}
     if len(arrays) == len(request.inputs):
-        batch = check_inputs(request.model, ports, arrays, entry.empty)
+        batch = check_inputs(request.model, ports, arrays, entry.empty, entry.options)
         service.foresee(grant, request, caller, arrays, batch)
     return ports

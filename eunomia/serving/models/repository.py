@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eunomia.core.errors import ModelError, OutputError
+from eunomia.core.errors import ConfigError, ModelError, OutputError
 from eunomia.serving.devices.loading import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.models.beside import Reader, file_beside, nothing, read_beside
 from eunomia.serving.models.folder import NAME, RULE, VERSION, files_of, misnamed
 from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
@@ -37,11 +38,17 @@ class Entry:
     found: bool = False  # in the folder, not in the server's file
     version: str = VERSION
     empty: bool = False  # inputs may be so behind the first axis
+    beside: Path | None = None  # of one in the folder: the file that says ``shapes`` and ``empty``
 
     @property
     def key(self) -> str:
         """What devices call it: the name, behind it the version unless it is the first."""
         return key_of(self.name, self.version)
+
+    @property
+    def options(self) -> str:
+        """Where its owner gives them."""
+        return f"{self.beside.name} beside it" if self.beside else f"the [[network]] of '{self.name}'"
 
 
 class Repository:
@@ -49,6 +56,7 @@ class Repository:
 
     Only names found there can be loaded: a name never becomes a path; the log says which files have no such name. Of
     numbered folders the newest ``versions`` are served; a request that names none gets the newest that is ready.
+    ``read``: the file beside a network, at each load.
     """
 
     def __init__(
@@ -57,10 +65,12 @@ class Repository:
         folder: Path | None = None,
         entries: Iterable[Entry] = (),
         versions: int = 1,
+        read: Reader = nothing,
         kept: Remembered | None = None,
     ) -> None:
         """``kept``: where names of the folder's networks stand that are loaded; None = they are forgotten."""
-        self._pool, self._folder, self._versions, self._kept = pool, folder, versions, kept
+        self._pool, self._folder, self._versions, self._read = pool, folder, versions, read
+        self._kept = kept
         self.remembered = kept.read() if kept is not None else {}  # name -> versions to be loaded at a start
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
@@ -85,7 +95,8 @@ class Repository:
         for (name, version), path in sorted(files.items()):
             if NAME.fullmatch(name) and name not in own:
                 fresh = Entry(name, path, found=True, version=version)
-                self._entries.setdefault(fresh.key, fresh).path = path
+                known = self._entries.setdefault(fresh.key, fresh)
+                known.path, known.beside = path, file_beside(self._folder, path)
         for key, entry in list(self._entries.items()):
             if entry.found and entry.ports is None and (entry.name, entry.version) not in files:
                 del self._entries[key]
@@ -191,7 +202,12 @@ class Repository:
         if entry.ports is None:
             entry.state, entry.reason = "LOADING", "loading"
         try:
-            entry.ports = await self._pool.load(entry.key, str(entry.path), entry.shapes)
+            shapes, empty = entry.shapes, entry.empty
+            if entry.found:
+                found = await asyncio.to_thread(read_beside, self._read, entry.beside)
+                shapes, empty = found.shapes, found.empty
+            entry.ports = await self._pool.load(entry.key, str(entry.path), shapes)
+            entry.shapes, entry.empty = shapes, empty
         except BaseException as error:
             if entry.ports is None:
                 entry.state, entry.reason = "UNAVAILABLE", str(error) or type(error).__name__
@@ -199,7 +215,7 @@ class Repository:
                 raise Unavailable(
                     f"model '{entry.key}' does not load: {error}", retry_after_s=AWAY_S
                 ) from None
-            if isinstance(error, ModelError | ServingError):
+            if isinstance(error, ConfigError | ModelError | ServingError):
                 raise BadRequest(f"model '{entry.key}' does not load: {error}") from None
             raise
         entry.state, entry.reason = "READY", ""

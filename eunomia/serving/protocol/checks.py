@@ -15,8 +15,13 @@ KEPT = "leave out {}: an input to which the file gives a default keeps it, and o
 BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
 
 
-def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) -> int:
-    """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
+def check_inputs(
+    model: str, ports: Ports, inputs: Inputs, empty: bool = False, options: str = "its [[network]]"
+) -> int:
+    """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest.
+
+    ``empty``: they may be so behind the first axis. ``options``: where the network's owner can say that.
+    """
     wanted = {port["name"]: port for port in ports["inputs"]}
     if set(wanted) != set(inputs):
         given = ", ".join(sorted(inputs)) or "none"
@@ -29,7 +34,7 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) 
         shape = port["shape"]
         fits = len(shape) == array.ndim and all(w in (-1, s) for w, s in zip(shape, array.shape, strict=True))
         if not fits:
-            more = "; its file does not say how many axes that has, but shapes in its [[network]] can"
+            more = f"; its file does not say how many axes that has, but shapes in {options} can"
             raise BadRequest(
                 f"input '{name}' has shape {list(array.shape)}; model '{model}' takes {shape}"
                 + more * (name in ports.get("unranked", ()))
@@ -48,8 +53,7 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) 
             batch = max(batch, array.shape[0])
         if not (array.size or empty):
             raise BadRequest(
-                f"input '{name}' has shape {list(array.shape)}: it is empty, which empty = true in the [[network]] of "
-                f"'{model}' allows"
+                f"input '{name}' has shape {list(array.shape)}: it is empty, which empty = true in {options} allows"
             )
     return batch
 

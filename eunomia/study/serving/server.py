@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig
     from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.dispatch.harvest import HarvestOptions
+    from eunomia.serving.models.beside import Beside
     from eunomia.serving.models.repository import Entry
     from eunomia.serving.replicas.rule import ReplicaOptions
     from eunomia.serving.server import Server, ServerOptions
@@ -148,7 +149,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         connections=ConnectionLimits(
             config.max_connections, config.head_s, config.idle_s, config.body_s, age_s=config.age_s
         ),
-        models_dir=Path(config.models_dir) if config.models_dir else None, versions=config.versions,
+        models_dir=Path(config.models_dir) if config.models_dir else None, versions=config.versions, beside=_beside,
         policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
         audit_dir=Path(config.audit_dir).expanduser() if config.audit_dir else None,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
@@ -279,6 +280,14 @@ def _add(directory: DatabaseDirectory, grant: Grant, tell: Tell) -> None:
             f"tenant '{grant.name}' differs between file and database ({', '.join(differ)}); the database counts: "
             f"change it by PUT /v2/eunomia/tenants/{grant.name}"
         )
+
+
+def _beside(path: Path) -> Beside:
+    from eunomia.config.beside import beside_from
+    from eunomia.serving.models.beside import Beside
+
+    found = beside_from(path)
+    return Beside(found.shapes, found.empty)
 
 
 def _entry(network: NetworkConfig, cache: Path) -> Entry:

@@ -1,0 +1,34 @@
+"""The TOML file beside a network of a folder: what a ``[[network]]`` says of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Beside:
+    """``shapes``: of the trial. ``empty``: inputs may be so behind the first axis."""
+
+    shapes: Mapping[str, list[int]] = field(default_factory=dict)
+    empty: bool = False
+
+
+Reader = Callable[[Path], Beside]  # raises ConfigError
+
+
+def nothing(path: Path) -> Beside:
+    """Of a server that reads no such files."""
+    return Beside()
+
+
+def file_beside(folder: Path, network: Path) -> Path:
+    """``NAME.toml`` beside ``NAME.onnx``, ``NAME/config.toml`` for all versions in ``NAME``."""
+    parts = network.relative_to(folder).parts
+    return network.with_suffix(".toml") if len(parts) == 1 else folder / parts[0] / "config.toml"
+
+
+def read_beside(read: Reader, path: Path | None) -> Beside:
+    """What the file says now; nothing where there is none. Raises ConfigError."""
+    return read(path) if path is not None and path.is_file() else Beside()

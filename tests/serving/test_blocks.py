@@ -18,7 +18,7 @@ from eunomia.serving.blocks.cut import cut_points, element_types, segment_model,
 from eunomia.serving.blocks.optimise import optimise, session_options
 from eunomia.serving.blocks.plan import choose_cuts, plan_blocks
 from eunomia.serving.devices.network import LoadedNetwork, load_network
-from eunomia.serving.devices.piece import live_of
+from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
 
 
@@ -148,6 +148,31 @@ def test_what_a_trial_takes_says_whether_a_network_may_run_in_one_piece(tmp_path
     kept.write_text(json.dumps(plan))
     assert load_network(str(path), str(cache), {}, 5e-5, whole_s=1.0).has_whole
     assert not load_network(str(path), str(cache), {}, 5e-5, whole_s=1e-6).has_whole
+
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
+UNCUT = {
+    "a sequence crosses": "(float[n, 8] x) => (float[n, 8] y) { a = Relu (x) s = SplitToSequence <axis = 0> (a) "
+    "b = ConcatFromSequence <axis = 0> (s) y = Exp (b) }",
+    "a size crosses that an operator reads": "(float[1, 3, h, w] x, int64[2] size) => (float[1, 3, c, d] y) "
+    '<int64[2] one = {1, 3}> { s = Concat <axis = 0> (one, size) y = Resize <mode = "linear"> (x, , , s) }',
+}
+
+
+@pytest.mark.parametrize("text", UNCUT.values(), ids=[*UNCUT])
+def test_where_no_piece_can_begin_a_network_is_not_cut(text: str, tmp_path: Path) -> None:
+    """It did not load, on slower machines or with shorter blocks only."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(onnx.parser.parse_model(HEAD + text).SerializeToString())
+    network = load_network(str(path), str(tmp_path / "cache"), {}, 1e-9)
+    picture = np.random.default_rng(0).random((1, 3, 4, 4), np.float32)
+    two = {"x": picture, "size": np.array([8, 8])}
+    feed: Any = two if len(network.ports["inputs"]) > 1 else {"x": picture.reshape(6, 8)}
+    live = live_of(feed)
+    for n in range(network.blocks):
+        live = network.run_block(n, live)
+    (wanted,) = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feed)
+    np.testing.assert_array_equal(array_of(live["y"]), wanted)
 
 
 def test_what_is_known_of_a_network_is_not_tried_again(

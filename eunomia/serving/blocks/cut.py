@@ -80,7 +80,10 @@ def segment_model(model: onnx.ModelProto, segment: Segment, types: dict[str, int
 
 
 def element_types(model: onnx.ModelProto, names: Sequence[str], folder: Path | None = None) -> dict[str, int]:
-    """Element types of tensors inside an optimised graph, as ONNX Runtime infers them; ``folder``: of its weights."""
+    """Element types of tensors inside an optimised graph, as ONNX Runtime infers them; ``folder``: of its weights.
+
+    Those that may not cross a cut have none: sequences, optionals, numbers of 8 bits and less that NumPy lacks.
+    """
     import onnx
     import onnxruntime as ort
 
@@ -97,7 +100,7 @@ def element_types(model: onnx.ModelProto, names: Sequence[str], folder: Path | N
         options = session_options(optimised=True)
         session = ort.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
     kinds = {port.name: port.type for port in (*session.get_outputs(), *session.get_inputs())}
-    return {name: _ELEMENT[kinds[name]] for name in dict.fromkeys(names)}
+    return {name: _ELEMENT[kinds[name]] for name in dict.fromkeys(names) if kinds[name] in _ELEMENT}
 
 
 def _last_uses(graph: onnx.GraphProto, outputs: Sequence[str]) -> dict[str, int]:

@@ -55,12 +55,11 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
     seen_s = node_times_s(optimised, feed, runs=0 if times_s else RUNS)
     times_s = times_s or seen_s
     write_text(_times_path(optimised), json.dumps(times_s))
-    chosen = choose_cuts(cuts, times_s, target_s)
-    if len(chosen) == 2:
-        types: dict[str, int] = {}
-    else:
-        live = [name for cut in chosen[1:-1] for name in cut.live]
-        types = element_types(optimised.model, live, optimised.path.parent)
+    chosen, types = _with_types(optimised, choose_cuts(cuts, times_s, target_s))
+    if len(types) < len({name for cut in chosen[1:-1] for name in cut.live}):
+        _, types = _with_types(optimised, cuts)
+        fit = [cut for cut in cuts[1:-1] if types.keys() >= {*cut.live}]
+        chosen = choose_cuts([cuts[0], *fit, cuts[-1]], times_s, target_s)
     total = np.concatenate([[0.0], np.cumsum(times_s)])
     return BlockPlan(
         optimised.key,
@@ -69,6 +68,12 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
             for piece in segments(chosen)
         ),
     )
+
+
+def _with_types(optimised: Optimised, chosen: list[Cut]) -> tuple[list[Cut], dict[str, int]]:
+    """The same cuts, and the element types of tensors that cross them; fewer where some may not."""
+    live = [name for cut in chosen[1:-1] for name in cut.live]
+    return chosen, element_types(optimised.model, live, optimised.path.parent) if live else {}
 
 
 def uncut(optimised: Optimised) -> BlockPlan:

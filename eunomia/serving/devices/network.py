@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -117,8 +118,8 @@ class LoadedNetwork:
 
     def description(self) -> Message:
         """What the front end must know."""
-        return {**self._ports, "block_s": self.block_s, "whole": self.has_whole, "shapes": self.shapes,
-                "untried": self.untried}  # fmt: skip
+        known = {"block_s": self.block_s, "whole": self.has_whole}
+        return {**self._ports, **known, "shapes": self.shapes, "untried": self.untried}
 
 
 def load_network(
@@ -136,13 +137,7 @@ def load_network(
     blocks take, if that is known; then it runs once, so that the first request does not wait for memory.
     ``key``: of the content that it must have, as its file may have been replaced since.
     """
-    cut = prepare(path, cache, shapes, target_s, key)
-    try:
-        sessions = _sessions(cut)
-    except Exception:  # damaged files are made again; the runtime's exceptions share no base
-        shutil.rmtree(cut.folder, ignore_errors=True)
-        cut = prepare(path, cache, shapes, target_s, key)
-        sessions = _sessions(cut)
+    cut, sessions = _loaded(path, cache, shapes, target_s, key)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
     shapes = {**cut.tried, **shapes}
     network = LoadedNetwork(sessions, names, {**ranked(cut.ports, shapes), "key": cut.key})
@@ -167,6 +162,25 @@ def load_network(
             whole = _session(cut.whole, session_options(optimised=True))
             network.keep_whole(whole, trial_feed(network.ports, shapes, ones=network.ones))
     return network
+
+
+def _loaded(
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, key: str
+) -> tuple[CutNetwork, list[Session]]:
+    """A cut network and its sessions; uncut where the runtime does not load some piece by itself.
+
+    A piece knows no shapes of what crosses its cuts, from which some operators' sizes follow.
+    """
+    cut = prepare(path, cache, shapes, target_s, key)
+    with contextlib.suppress(Exception):  # the runtime's exceptions share no base
+        return cut, _sessions(cut)
+    shutil.rmtree(cut.folder, ignore_errors=True)  # damaged files are made again
+    cut = prepare(path, cache, shapes, target_s, key)
+    if len(cut.blocks) > 1:
+        with contextlib.suppress(Exception):
+            return cut, _sessions(cut)
+        cut = prepare(path, cache, shapes, math.inf, key)
+    return cut, _sessions(cut)
 
 
 def _session(path: Path, options: object) -> Session:

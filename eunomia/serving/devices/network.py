@@ -169,7 +169,7 @@ def _loaded(
 ) -> tuple[CutNetwork, list[Session]]:
     """A cut network and its sessions; uncut where the runtime does not load some piece by itself.
 
-    A piece knows no shapes of what crosses its cuts, from which some operators' sizes follow.
+    A piece holds no shapes of what crosses its cuts, from which some operators' sizes follow.
     """
     cut = prepare(path, cache, shapes, target_s, key)
     with contextlib.suppress(Exception):  # the runtime's exceptions share no base

@@ -106,6 +106,12 @@ def test_a_name_is_a_sum_or_product_where_it_reads_as_one(name: str, size: int) 
     assert axes.shapes(3, 7)["y"] == [size]
 
 
+def test_a_name_that_makes_a_trial_too_large_is_not_followed() -> None:
+    huge = ports(x=[-1, -1], y=[-1])
+    assert fitting.first_guess(huge, {}, {"x": ["batch", "words"], "y": ["99999999999*words"]}) == {}
+    assert fitting.first_guess(huge, {"x": [2, 3]}, {"x": ["/", "words"], "y": ["words"]}) == {"y": [3]}
+
+
 def test_only_names_of_batches_are_rows_where_there_are_any() -> None:
     names = {"x": ["words", "batch_size"], "y": ["N", "words"], "z": ["", "None"]}
     found = Axes(ports(x=[-1, -1], y=[-1, -1], z=[-1, -1]), {}, names).shapes(2, 9)

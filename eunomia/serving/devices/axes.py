@@ -40,6 +40,7 @@ class Axes:
             label: size
             for name, sizes in shapes.items()
             for label, size in zip(self._labels.get(name, ()), sizes, strict=False)
+            if label
         }
         self._ports = [p for p in ranked if p["name"] not in shapes and -1 in p["shape"]]
         free = [
@@ -86,7 +87,7 @@ def _labels(port: Port, names: Sequence[str]) -> list[str]:
     """Of each axis: its name, or if that says nothing, one of its own, with a slash; empty where it has a size."""
     named = [*names, *[""] * len(port["shape"])]
     return [
-        "" if d >= 0 else f"/{port['name']}/{n}" if named[n] in NAMELESS else named[n].lstrip("/")
+        "" if d >= 0 else f"/{port['name']}/{n}" if named[n].strip("/ ") in NAMELESS else named[n].lstrip("/")
         for n, d in enumerate(port["shape"])
     ]
 

@@ -20,6 +20,8 @@ from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 
+LONGEST = 800  # letters of a reason
+
 
 @dataclass(frozen=True)
 class CutNetwork:
@@ -96,7 +98,7 @@ def _planned(
             return cuts(found), found, ""
         if shapes or ports.get("unranked") or not isinstance(error, Unfit):
             raise
-        return uncut(optimised), {}, str(error)
+        return uncut(optimised), {}, str(error)[:LONGEST]
 
 
 def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork | None:

@@ -49,10 +49,14 @@ def fitting(optimised: Optimised, ports: Ports, shapes: Mapping[str, Sequence[in
 
 
 def first_guess(ports: Ports, shapes: Mapping[str, Sequence[int]], names: Names) -> Shapes:
-    """One element for each name, and what follows for sums of names; empty where that is one element everywhere."""
+    """One element for each name, and what follows for sums of names.
+
+    Empty where that is one element everywhere, or more than a trial may have.
+    """
     axes = Axes(ports, shapes, names)
     found = axes.shapes(1, 1)
-    return {} if found == Axes(ports, shapes, {}).shapes(1, 1) else found
+    same = found == Axes(ports, shapes, {}).shapes(1, 1)
+    return {} if same or not _few(found) else found
 
 
 def candidates(
@@ -61,10 +65,13 @@ def candidates(
     """Fewest rows first; none of more elements than a trial may have. ``names``: of axes."""
     tried = list[Shapes]()
     for found in islice(_guesses(ports, shapes, names or {}), MOST):
-        few = all(math.prod(sizes) <= MOST_ELEMENTS for sizes in found.values())
-        if found and few and found not in tried:
+        if found and _few(found) and found not in tried:
             tried.append(found)
             yield found
+
+
+def _few(found: Shapes) -> bool:
+    return all(math.prod(sizes) <= MOST_ELEMENTS for sizes in found.values())
 
 
 def _guesses(ports: Ports, shapes: Mapping[str, Sequence[int]], names: Names) -> Iterator[Shapes]:

@@ -224,7 +224,7 @@ class CostBook:
             share = base.elements / here.elements
         took_s = self._known_s[start : start + network.blocks, [device]] * share
         fresh = (self._runs[rows] == 0.0) & np.isfinite(self._known_s[rows])
-        for table in (self.latency_s, self._known_s):
+        for table in (self.latency_s, self._known_s, self.mean_s):
             table[rows] = np.where(fresh & np.isfinite(table[rows]), took_s, table[rows])
         self._runs[rows] = np.where(fresh, DOUBTED, self._runs[rows])
         self._rest.pop(network.first_row, None)

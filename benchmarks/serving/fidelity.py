@@ -7,8 +7,8 @@ traffic live: hit rate and 95th percentile of every tenant over all seeds, both 
 ``--only all``: those. ``mixed``: attention over 128 to 1,024 tokens, each tenant's requests of two lengths, so that a
 request takes from 1 to 60 times as long as another of the same network. ``two``: those of ``all`` on two devices, of
 which one has SLOW of the front end's core (cgroup v1, root). ``waiting``: two networks of package onnx on such devices,
-for one or three users of each tenant who wait for their answers. ``--set policies=A,B``: 2 to 3 minutes each.
-``--set again=yes``: another server gets each policy's traffic once more; how far two servers are apart bounds any twin.
+for one or three users of each tenant who wait for their answers. ``--set policies=A,B``: 2 to 3 minutes each;
+``--set again=yes``: as much again, how far two servers are apart that get the same traffic.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ COLUMNS = (
     "policy, load, tenant; hits, server|.1%; hits, twin|.1%; points apart|.1f; p95 ms, server|.1f; "
     "p95 ms, twin|.1f; apart|+.0%; from|+.0%; to|+.0%; within 2 points and 10 %"
 )
-AGAIN = COLUMNS.replace("twin", "another")
 Seeds = Sequence[Any]  # by seed: live and told, of each hits and response times [s]
 LIVE, ANOTHER = "live", ", another"
 
@@ -103,8 +102,7 @@ class Setting:
 
     def at(self, live: Live) -> Callable[[float], list[Stream]]:
         """Streams for a load; four users measure what requests take of the devices."""
-        times = {model: 1.0 / closed_rate(live, Stream(PROBE, model), 1.5) for model in NETWORKS}
-        return partial(streams, times)
+        return partial(streams, {m: 1.0 / closed_rate(live, Stream(PROBE, m), 1.5) for m in NETWORKS})
 
     def offer(self, live: Live, wanted: Sequence[Stream], seconds: float, seed: int) -> None:
         """The traffic of one seed."""
@@ -231,29 +229,24 @@ def apart_over_seeds(seeds: Seeds) -> tuple[float, float]:
 def measure(options: Options) -> Iterator[Table]:
     """One server for each policy; a row for each policy, load and tenant. Then each from another one's recording."""
     for part in options.chosen(PARTS):
-        chosen = options.given.get("policies", POLICIES[0] if options.quick else ",".join(POLICIES)).split(
-            ","
-        )
-        again = options.given.get("again") == "yes"
-        yield from _measured(part, PARTS[part](), Bench("fidelity", options), chosen, again=again)
+        usual = ",".join(POLICIES[:1] if options.quick else POLICIES)
+        yield from _measured(part, PARTS[part](), options, options.given.get("policies", usual).split(","))
 
 
-def _measured(
-    part: str, setting: Setting, bench: Bench, policies: Sequence[str], *, again: bool
-) -> Iterator[Table]:
+def _measured(part: str, setting: Setting, options: Options, policies: Sequence[str]) -> Iterator[Table]:
     """The quick run has one policy; the others get the traffic that the first server can just take, too."""
+    bench, again = Bench("fidelity", options), policies if options.given.get("again") == "yes" else ()
     seconds, seeds = (4.0, 1) if bench.quick else (9.0, 5)
     wanted: Callable[[float], list[Stream]] | None = None
     found: dict[tuple[str, float], list[Result]] = {}
-    for policy in [*policies, *([f"{policy}{ANOTHER}" for policy in policies] if again else [])]:
+    for policy in (*policies, *(f"{policy}{ANOTHER}" for policy in again)):
         with setting.serving(policy.removesuffix(ANOTHER)) as live:
             wanted = wanted or setting.at(live)
             for load in setting.loads:
                 one = partial(replay, live, setting, policies, wanted(load), seconds)
                 what = {"policy": policy, "load": load} | ({} if part == "all" else {"part": part})
-                found[policy, load] = [
-                    bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds)
-                ]
+                pieces = (bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds))
+                found[policy, load] = list(pieces)
 
     def rows(label: str, recorded: str, policy: str, told_by: str = "") -> Iterator[list[Cell]]:
         for load, tenant in product(setting.loads, SHARES):
@@ -264,9 +257,8 @@ def _measured(
     note = "All seeds together; from, to: a bootstrap over seeds (95 %). The verdict is that of the figure before."
     own = [line for policy in policies for line in rows(f"`{policy}`", policy, policy)]
     yield bench.table(part, COLUMNS, own, [note])
-    if again:
-        twice = [line for p in policies for line in rows(f"`{p}`", f"{p}{ANOTHER}", p, LIVE)]
-        yield bench.table(f"{part}-again", AGAIN, twice, [note])
+    if twice := [line for p in again for line in rows(f"`{p}`", f"{p}{ANOTHER}", p, LIVE)]:
+        yield bench.table(f"{part}-again", COLUMNS.replace("twin", "another"), twice, [note])
     first, *others = policies
     pairs = [pair for other in others for pair in ((first, other), (other, first))]
     if pairs:

@@ -129,12 +129,11 @@ class Server:
         if options.harvest is not None:
             self.pool.harvest(options.harvest)
         kept = Remembered(options.cache, f"{options.host}:{options.http_port}", options.models_dir)
+        files = options.models_dir, options.networks, options.versions, options.beside
         self.service = Service(
             clock,
             self.pool,
-            Repository(
-                self.pool, options.models_dir, options.networks, options.versions, options.beside, kept=kept
-            ),
+            Repository(self.pool, *files, kept=kept),
             options.directory,
             Limits(clock),
             anonymous=options.anonymous,
@@ -337,11 +336,9 @@ class Server:
         except OSError:
             raise OutputError(self._closed("http_port", self.options.http_port)) from None
         self.http_port = self.listening[0].getsockname()[1]
-        rota, turns = self.service.rota, self.service.books.turns
-        connections.hearing = hearing = Hearing(rota.begin)
-        self._reception = Reception(
-            self.listening, connections, lambda: Lane(rest, inference), rota, turns, hearing, self._tls
-        )
+        connections.hearing = hearing = Hearing(self.service.rota.begin)
+        made = self.listening, connections, lambda: Lane(rest, inference)
+        self._reception = Reception(*made, self.service.rota, hearing, self._tls)
 
     async def _open_grpc(self, port: int, *, alone: bool) -> None:
         from eunomia.serving.fronts.grpc_server import open_grpc

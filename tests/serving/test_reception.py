@@ -176,7 +176,7 @@ def test_where_descriptors_run_out_the_most_crowded_address_makes_room(loop: str
         short = Short(fileno=listening.detach())
         connections, turns = Connections(ConnectionLimits()), Turns()
         rota = Rota(turns)
-        here = Reception([short], connections, Echo, rota, turns, Hearing(rota.begin))
+        here = Reception([short], connections, Echo, rota, Hearing(rota.begin))
         port = short.getsockname()[1]
         lines = [crowd.enter_context(await asyncio.to_thread(connect, port, FLOOD)) for _ in range(4)]
         await until_async(lambda: len(connections) == 4)
@@ -204,7 +204,7 @@ def test_of_many_that_leave_at_once_a_few_go_in_a_turn(
         sockets = await sockets_at("127.0.0.1", 0)
         connections, turns = Connections(ConnectionLimits()), Turns()
         rota = Rota(turns)
-        here = Reception(sockets, connections, Echo, rota, turns, Hearing(rota.begin))
+        here = Reception(sockets, connections, Echo, rota, Hearing(rota.begin))
         port = sockets[0].getsockname()[1]
         lines = [crowd.enter_context(await asyncio.to_thread(connect, port, FLOOD)) for _ in range(9)]
         await until_async(lambda: len(connections) == len(lines))

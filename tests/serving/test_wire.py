@@ -230,7 +230,9 @@ def test_an_address_of_ipv6_is_barred_with_its_network() -> None:
 
 def test_bars_end_and_the_next_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[list[str]]()
-    monkeypatch.setattr("eunomia.serving.fronts.barring.bar", lambda port, hosts, known: told.append([*hosts]))
+    monkeypatch.setattr(
+        "eunomia.serving.fronts.barring.bar", lambda port, hosts, known: told.append([*hosts])
+    )
     bars = Bars()
     assert bars.put(1, "a", 0.0) == FIRST_S and bars.put(1, "a", 1.0) == 0.0
     bars.lift(1, FIRST_S - 0.1)

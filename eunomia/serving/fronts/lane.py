@@ -24,9 +24,7 @@ from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.tenants.bodies import Body
 from eunomia.serving.visit import Caller
 
-FOREVER_S = (
-    1e8  # connections without requests are ended by ``connections``, which sees requests of both kinds
-)
+FOREVER_S = 1e8  # connections without requests are ended by ``connections``
 KNOWN_BYTES = 2048  # of a head that is kept, in case the next is the same
 AHEAD = 64 * 1024  # bytes behind a request that has no answer yet
 AT_ONCE = 8  # requests in one round of the loop
@@ -208,9 +206,7 @@ class Lane(InTurn):
             return True
         self._tail, self._mode, self._left = Waiting(), Mode.GONE, LINGER_BYTES
         self.transport.writelines(ending(failure(fault)))
-        if (
-            self.transport.can_write_eof()
-        ):  # closed at once, it would lose the answer with what has not been read
+        if self.transport.can_write_eof():  # closed at once, it would lose the answer with what was not read
             self.transport.write_eof()
             self._linger = self._loop.call_later(LINGER_S, self.transport.abort)
         else:

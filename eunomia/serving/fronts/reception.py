@@ -24,7 +24,6 @@ from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.rota import Rota
-from eunomia.serving.observe.turns import Turns
 from eunomia.serving.tenants.circle import stranger_at
 
 log = logging.getLogger("eunomia.serving")
@@ -66,7 +65,6 @@ class Reception:
         connections: Connections,
         make: Callable[[], asyncio.Protocol],
         rota: Rota,
-        turns: Turns,
         hearing: Hearing,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -81,7 +79,7 @@ class Reception:
             self.welcome = partial(self.welcome, ssl=tls, ssl_handshake_timeout=connections.limits.head_s)
             rest_s = REST * handshake_s(tls)
             self.most_greetings = min(max(FEW, int(GREETED_S / rest_s)), GREETINGS)
-            self.greet, self.greetings = Rota(turns, most_s=0.0, rest_s=rest_s).join, Crowds()
+            self.greet, self.greetings = Rota(rota.turns, most_s=0.0, rest_s=rest_s).join, Crowds()
         self._told = False
         for one in sockets:
             one.setblocking(False)

@@ -35,7 +35,7 @@ class Rota:
     ) -> None:
         self._most_s, self.waited, self._rest_s = most_s, waited, rest_s
         self._rested_s = 0.0  # by the loop's clock
-        self._turns, self.begin = turns, turns.begin
+        self.turns, self.begin = turns, turns.begin
         self._circle = Circle[Callable[[], None]]()
         self._due = False
         self._owed_s = 0.0
@@ -43,7 +43,7 @@ class Rota:
     @property
     def over(self) -> bool:
         """Whether this turn has taken up enough."""
-        return self._turns.spent_s > self._most_s
+        return self.turns.spent_s > self._most_s
 
     def do(self, who: str, work: Callable[[], None]) -> None:
         """Now, or in a later turn."""
@@ -80,7 +80,7 @@ class Rota:
                 self._circle.take()()
             except Exception:  # of one: the others go on
                 log.exception("what waited for its turn failed")
-            if self.over or self._turns.spent_s + self._owed_s > self._most_s:
+            if self.over or self.turns.spent_s + self._owed_s > self._most_s:
                 break
         if self._rest_s:
             self._rested_s = asyncio.get_running_loop().time() + self._rest_s

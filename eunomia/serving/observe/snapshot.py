@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
+Window = deque[tuple[float, float, str]]  # wall time, response, outcome
+Copied = tuple[str, str, dict[str, int], float, float, Window]
 AT_ONCE = 300  # requests of a window in a piece: 0.3 ms
 
 
@@ -19,22 +20,20 @@ class Usage:
     outcomes: dict[str, int] = field(default_factory=dict)
     device_s: float = 0.0
     energy_j: float = 0.0
-    window: deque[tuple[float, float, str]] = field(
-        default_factory=lambda: deque(maxlen=10_000)
-    )  # wall time, response, outcome
+    window: Window = field(default_factory=lambda: deque(maxlen=10_000))
 
 
-def pieces(segment: int, today: list[Any], usage: Mapping[tuple[str, str], Usage]) -> Iterator[str]:
+def pieces(segment: int, today: Sequence[object], usage: Mapping[tuple[str, str], Usage]) -> Iterator[str]:
     """Of what these are now, whatever becomes of them: copied at once, written as asked for."""
     now = [(t, m, dict(u.outcomes), u.device_s, u.energy_j, u.window.copy()) for (t, m), u in usage.items()]
     return _written(text({"segment": segment, "today": today}), now)
 
 
-def _written(head: str, now: list[Any]) -> Iterator[str]:
+def _written(head: str, now: Sequence[Copied]) -> Iterator[str]:
     yield head[:-1] + ',"usage":['
-    for n, (*sums, window) in enumerate(now):
-        yield ("," if n else "") + text(sums)[:-1] + ",["
-        entries, comma = iter(window), ""
+    for n, one in enumerate(now):
+        yield ("," if n else "") + text(one[:-1])[:-1] + ",["
+        entries, comma = iter(one[-1]), ""
         while some := list(islice(entries, AT_ONCE)):
             yield comma + text(some)[1:-1]
             comma = ","
@@ -42,6 +41,6 @@ def _written(head: str, now: list[Any]) -> Iterator[str]:
     yield "]}"
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """JSON without blanks."""
     return json.dumps(value, separators=(",", ":"))

@@ -15,13 +15,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Protocol
+from typing import Protocol, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.records import Secure
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 1.0
@@ -100,6 +101,10 @@ class Connections:
     def crowded(self, address: str) -> bool:
         """Whether so many come from there that together they would fill a turn of the event loop."""
         return self._crowds.size(address) > FREE
+
+    def secure(self) -> Iterator[Secure]:
+        """Those over TLS, without those that are still greeting."""
+        return (cast(Secure, connection) for connection, seen in self._seen.items() if seen.secure)
 
     def middleware(self) -> Middleware:
         """Notes which connections have a request."""

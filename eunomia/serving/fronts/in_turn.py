@@ -11,6 +11,7 @@ from aiohttp import web
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.records import FRAMING, PIECE
 from eunomia.serving.fronts.rota import MOST_S, Rota
 from eunomia.serving.tenants.circle import stranger_at
 
@@ -33,12 +34,15 @@ class InTurn(DenseHandler):
         "_since_s",
         "_tenant",
         "_waited_s",
+        "came_s",
+        "said",
     )
 
     def __init__(self, server: web.Server, rota: Rota, **options: Any) -> None:
         super().__init__(server, **options)
         self._rota, self._tenant = rota, ""
         self._lined = False  # it stands in a queue
+        self.said, self.came_s = 0.0, time.monotonic()  # bytes, those of records and frames around them too
         self._heard_by: Hearing | None = None
         self._has_something = False  # which it does, as far as is known
         self._since_s = self._waited_s = 0.0  # since when, and how long the present request has in all
@@ -78,6 +82,7 @@ class InTurn(DenseHandler):
         if not data:
             self._received(data)
             return
+        self.said += FRAMING * len(data) + PIECE
         if not self._unwanted and (self._behind or self._rota.over):
             self._late += data
         else:
@@ -105,15 +110,26 @@ class InTurn(DenseHandler):
         self.transport.pause_reading()
         return True
 
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1 = it has gone."""
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        return -1 if sock is None else int(sock.fileno())
+
+    @property
+    def reads(self) -> bool:
+        """Whether what comes is taken up at once."""
+        return not (self._behind or self._held or self._full)
+
     def _rest(self) -> None:
         """Of a crowd, it is not read before it is known to have something."""
         crowd = self._crowd()
         if crowd is not None and self.transport is not None and self._stop_reading():
-            self._stand(crowd, self.transport)
+            self._stand(crowd)
 
-    def _stand(self, crowd: Hearing, transport: asyncio.BaseTransport) -> None:
+    def _stand(self, crowd: Hearing) -> None:
         self._heard_by = crowd
-        crowd.hear(self, transport.get_extra_info("socket").fileno())
+        crowd.hear(self, self.descriptor)
 
     def heard(self) -> None:
         """It has something, or has left."""
@@ -146,7 +162,7 @@ class InTurn(DenseHandler):
             if self.transport is not None and not (self._held or self._full or self._behind):
                 if not known and (crowd := self._crowd()) is not None and not self.transport.is_closing():
                     self._behind = True
-                    self._stand(crowd, self.transport)
+                    self._stand(crowd)
                     return
                 self._rota.owe(MOST_S if unwanted else READ_S)
                 self.transport.resume_reading()

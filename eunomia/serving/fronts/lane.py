@@ -47,7 +47,6 @@ class Lane(InTurn):
     """One connection."""
 
     __slots__ = (
-        "_address",
         "_due",
         "_exchange",
         "_inference",
@@ -59,6 +58,7 @@ class Lane(InTurn):
         "_plain",
         "_tail",
         "_unread",
+        "address",
     )
 
     def __init__(self, server: web.Server, inference: Inference) -> None:
@@ -80,14 +80,14 @@ class Lane(InTurn):
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
-        self._address, self._plain = "", False
+        self.address, self._plain = "", False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody is there."""
         super().connection_made(transport)
-        self._address = self._remote()
+        self.address = self._remote()
         self._plain = transport.get_extra_info("sslcontext") is None
-        self._inference.connections.came(self, self._address)
+        self._inference.connections.came(self, self.address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Nobody is there any more."""
@@ -131,7 +131,7 @@ class Lane(InTurn):
 
     def _crowd(self) -> Hearing | None:
         connections = self._inference.connections
-        return connections.hearing if self._plain and connections.crowded(self._address) else None
+        return connections.hearing if self._plain and connections.crowded(self.address) else None
 
     def pause_writing(self) -> None:
         """The client takes less than it is sent: what waits for it holds room of its tenant's."""

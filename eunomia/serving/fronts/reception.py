@@ -23,6 +23,7 @@ from eunomia.serving.fronts.certificate import handshake_s
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.records import Records
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.tenants.circle import stranger_at
 
@@ -79,6 +80,7 @@ class Reception:
             self.welcome = partial(self.welcome, ssl=tls, ssl_handshake_timeout=connections.limits.head_s)
             rest_s = REST * handshake_s(tls)
             self.most_greetings = min(max(FEW, int(GREETED_S / rest_s)), GREETINGS)
+            self.records = Records(sockets[0].getsockname()[1], connections.secure)
             self.greet, self.greetings = Rota(rota.turns, most_s=0.0, rest_s=rest_s).join, Crowds()
         self._told = False
         for one in sockets:

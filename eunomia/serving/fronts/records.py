@@ -1,0 +1,93 @@
+"""Connections over TLS that bring much and say nothing: a key that changes costs 10 us, and nothing bounds how often.
+
+The TLS library takes in whatever comes, 256 KB in one turn of the event loop: ten thousand such records take 100 ms of
+it. But the kernel counts what each connection has brought, and ``Lane`` what was said. Who has brought far more is cut
+at the second look (at the first it may not be taken up yet), and its address gets no new connections from the kernel
+for a while (``barring.py``). Only Linux counts so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Protocol
+
+from eunomia.serving.fronts.barring import Bars, read_from
+
+log = logging.getLogger("eunomia.serving")
+EVERY_S, AT_ONCE = 0.05, 256  # between two looks; connections in one
+GREETING, PER_S = (
+    48 * 1024,
+    4096,
+)  # bytes of a handshake, certificates of a client among them; of pings and the like
+FRAMING, PIECE = 1.25, 512  # of what was said, and for each piece that the loop handed over
+HELD = 2 * 1024**2  # that the loop may hold of one which takes up nothing now
+COUNTED = sys.platform == "linux"
+
+
+class Secure(Protocol):
+    """A connection over TLS. ``said``: bytes that its records are worth; ``came_s``: when it came."""
+
+    said: float
+    came_s: float
+    address: str
+
+    @property
+    def descriptor(self) -> int:
+        """-1 = it has gone."""
+        ...
+
+    @property
+    def reads(self) -> bool:
+        """Whether what comes is taken up at once."""
+        ...
+
+    def force_close(self) -> None:
+        """End it."""
+        ...
+
+
+class Records:
+    """``ended``: connections that were cut."""
+
+    def __init__(self, port: int, here: Callable[[], Iterable[Secure]]) -> None:
+        self.ended = 0
+        self._port, self._here = port, here
+        self._bars, self._next = Bars(), 0
+        self._suspects: set[Secure] = set()
+        if COUNTED:
+            asyncio.get_running_loop().call_later(EVERY_S, self._look)
+
+    def _look(self) -> None:
+        now_s, seen = time.monotonic(), 0
+        for one in list(islice(self._here(), self._next, self._next + AT_ONCE)):
+            seen += 1
+            if (beyond := self.beyond(one, read_from(one.descriptor), now_s)) <= 0.0:
+                self._suspects.discard(one)
+            elif one in self._suspects:
+                self._cut(one, beyond, now_s)
+            else:
+                self._suspects.add(one)
+        self._next = self._next + seen if seen == AT_ONCE else 0
+        if not self._next:
+            self._suspects.intersection_update(self._here())
+        self._bars.lift(self._port, now_s)
+        asyncio.get_running_loop().call_later(EVERY_S, self._look)
+
+    @staticmethod
+    def beyond(one: Secure, read: int, now_s: float) -> float:
+        """Bytes that nothing accounts for."""
+        allowed = one.said + GREETING + PER_S * (now_s - one.came_s)
+        return read - allowed - (0 if one.reads else HELD)
+
+    def _cut(self, one: Secure, beyond: float, now_s: float) -> None:
+        self.ended += 1
+        self._suspects.discard(one)
+        one.force_close()
+        if (for_s := self._bars.put(self._port, one.address, now_s)) > 0.0:
+            text = "connections over TLS from %s end: %.0f KB said nothing; it gets no new ones for %.0f s"
+            log.warning(text, one.address, beyond / 1e3, for_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,6 +134,10 @@ class Door:
     @property
     def left(self) -> tuple[float, float, float]:
         return self.room.left_s, self.room.left_bytes, self.room.counts["taken"]
+
+    def entering(self, tenant: str, job: Job) -> Any:
+        """Of the same: it has no probes."""
+        return nullcontext()
 
     def check(self, grant: Grant, job: Job) -> Any:
         """The rule on sizes."""

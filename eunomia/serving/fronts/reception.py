@@ -29,7 +29,7 @@ from eunomia.serving.tenants.circle import stranger_at
 
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
-ACCEPTED = 32  # in one turn of the event loop
+ACCEPTED, ALWAYS = 32, 4  # in one turn of the event loop: at most, and even if the turn has taken up enough
 REST = 4.0  # so all handshakes together take a quarter of the event loop
 GREETED_S, FEW, GREETINGS = 0.2, 32, 256  # handshakes that have begun: at least, and at most
 LACKING = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # of an address, such as ::1 where there is no IPv6
@@ -106,7 +106,9 @@ class Reception:
 
     def _accept(self, one: socket.socket) -> None:
         self.rota.begin()
-        for _ in range(ACCEPTED):
+        for n in range(ACCEPTED):
+            if n >= ALWAYS and self.rota.over:
+                return  # the others in the next turn
             try:
                 sock, peer = one.accept()
             except (BlockingIOError, InterruptedError):

@@ -2,8 +2,8 @@
 
 The TLS library takes in whatever comes, 256 KB in one turn of the event loop: ten thousand such records take 100 ms of
 it. But the kernel counts what each connection has brought, and ``Lane`` what was said. Who has brought far more is cut
-at the second look (at the first it may not be taken up yet), and its address gets no new connections from the kernel
-for a while (``barring.py``). Only Linux counts so.
+at the second look: at the first it may not be taken up yet. Its address gets no new connections from the kernel for a
+while (``barring.py``). Only Linux counts so.
 """
 
 from __future__ import annotations

@@ -147,7 +147,14 @@ class Wire:
         return came - FRAMING * mine.awaited - STREAMS * (WINDOW + CALL), came - WINDOW * mine.calls
 
     def _look(self) -> None:
-        """At some descriptors; at all in turn."""
+        wait_s = CALM_S
+        try:
+            wait_s = self._looked()
+        finally:  # whatever happens, it looks again
+            asyncio.get_running_loop().call_later(wait_s, self._look)
+
+    def _looked(self) -> float:
+        """At some descriptors; at all in turn. Seconds until the next look."""
         cpu_s, now_s = time.process_time(), time.monotonic()
         busy = cpu_s - self._cpu_s > BUSY_SHARE * (now_s - self._last_s)
         self._cpu_s, self._last_s = cpu_s, now_s
@@ -173,11 +180,12 @@ class Wire:
             self._forgotten_s = now_s
             self._strange.clear()
             self._strangers = 0
+            if len(self._strikes) > MOST_KNOWN:
+                self._strikes.clear()
             if len(self._known_s) > MOST_KNOWN:
                 self._known_s = {host: s for host, s in self._known_s.items() if now_s - s < KNOWN_S}
         self._bars.lift(self._port, now_s)
-        wait_s = BUSY_S if busy or not through else CALM_S
-        asyncio.get_running_loop().call_later(wait_s, self._look)
+        return BUSY_S if busy or not through else CALM_S
 
     def _judge(self, one: Connected, now_s: float) -> None:
         far, beyond = self.beyond(one.peer, one.received, now_s)

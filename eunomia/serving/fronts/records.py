@@ -63,6 +63,12 @@ class Records:
             asyncio.get_running_loop().call_later(EVERY_S, self._look)
 
     def _look(self) -> None:
+        try:
+            self._looked()
+        finally:  # whatever happens, it looks again
+            asyncio.get_running_loop().call_later(EVERY_S, self._look)
+
+    def _looked(self) -> None:
         now_s, seen = time.monotonic(), 0
         for one in list(islice(self._here(), self._next, self._next + AT_ONCE)):
             seen += 1
@@ -76,7 +82,6 @@ class Records:
         if not self._next:
             self._suspects.intersection_update(self._here())
         self._bars.lift(self._port, now_s)
-        asyncio.get_running_loop().call_later(EVERY_S, self._look)
 
     @staticmethod
     def beyond(one: Secure, read: int, now_s: float) -> float:

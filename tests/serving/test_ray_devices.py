@@ -9,6 +9,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,10 @@ class Nodes:
         self.workers = [self.add()]
 
     def add(self) -> Any:
+        """Ray gives up a node that has not started within 30 s: on a busy machine one more is tried."""
+        for _ in range(2):
+            with suppress(Exception):
+                return self.cluster.add_node(num_cpus=1, resources={"npu": 1})
         return self.cluster.add_node(num_cpus=1, resources={"npu": 1})
 
     def lose(self) -> None:

@@ -75,7 +75,7 @@ def test_the_versions_that_served_do_even_if_a_newer_one_has_come(tmp_path: Path
         assert index(server) == {"1": "UNAVAILABLE", "2": "READY", "3": "UNAVAILABLE", "4": "UNAVAILABLE"}
 
 
-def test_one_that_does_not_load_holds_nobody_up_and_one_without_a_file_is_forgotten(
+def test_one_that_does_not_load_holds_nobody_up_and_one_without_a_file_waits_for_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(tmp_path, 1)
@@ -90,9 +90,12 @@ def test_one_that_does_not_load_holds_nobody_up_and_one_without_a_file_is_forgot
     put(tmp_path, 1)  # mended: it is remembered still
     with running(tmp_path, models_dir=models) as server:
         assert infer(server) == ("1", 1.0)
-    shutil.rmtree(models / "times")
+    shutil.move(models / "times", tmp_path / "elsewhere")  # as a folder that is not mounted yet
     with running(tmp_path, models_dir=models):
-        assert "network 'times' was loaded before; its file is gone" in caplog.text and kept(tmp_path) == {}
+        assert "network 'times' was loaded before, and has no file now" in caplog.text
+    shutil.move(tmp_path / "elsewhere", models / "times")
+    with running(tmp_path, models_dir=models) as server:
+        assert infer(server) == ("1", 1.0)
 
 
 def test_kill_9_loses_nothing(tmp_path: Path) -> None:

@@ -328,7 +328,7 @@ def test_very_many_calls_without_a_key_bar_their_address_unless_others_come_from
     async def main() -> None:
         wire = Wire()
         if proxy:
-            wire.known("10.0.0.1")
+            wire.known("10.0.0.1", at[3])
         for _ in range(2 * grpc_wire.STRANGE):
             wire.strange("10.0.0.1")
         wire._look()

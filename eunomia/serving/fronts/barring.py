@@ -139,11 +139,10 @@ class Bars:
 
     def lift(self, port: int, now_s: float) -> None:
         """Those whose time is over."""
-        over = [host for host, until_s in self._until_s.items() if until_s <= now_s]
-        for host in over:
-            del self._until_s[host]
-        if over:
-            bar(port, self._until_s, self._listening)
+        left = {host: until_s for host, until_s in self._until_s.items() if until_s > now_s}
+        if len(left) < len(self._until_s):
+            bar(port, left, self._listening)  # if that fails, the next look tries again
+            self._until_s = left
 
 
 def bar(port: int, hosts: Iterable[str], known: list[int] | None = None) -> None:

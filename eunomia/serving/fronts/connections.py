@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -139,6 +140,11 @@ class Connections:
         """Nobody is there any more."""
         if (seen := self._seen.pop(connection, None)) is not None:
             self._crowds.leave(seen.address, connection)
+
+    def waits(self, connection: Connection, *, turn: bool) -> None:
+        """From now on for its turn, or else for its client again."""
+        if (seen := self._seen.get(connection)) is not None:
+            seen.since_s = math.inf if turn else time.monotonic()
 
     def knows(self, connection: Connection) -> None:
         """A request on it has a valid key."""

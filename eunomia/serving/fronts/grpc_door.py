@@ -35,6 +35,7 @@ from eunomia.serving.tenants.circle import STRANGERS, group_of, stranger_at
 from eunomia.serving.tenants.slots import Slots
 
 LEAST = 4  # places, however large a message may be
+WATCHES = 4096  # of the server's health: each waits, and holds next to nothing
 OF_STRANGERS = 4  # one in so many places is for callers without a key
 STRANGER_S = 2.0  # for the message of one of these: it fits into one packet
 CONTROL_BYTES = 64 * 1024  # of a message that is no inference request
@@ -76,6 +77,7 @@ class Door:
         few = max(LEAST, limits.places // OF_STRANGERS)
         self.messages, self.strange_messages = Slots(limits.places, "messages"), Slots(few, "messages")
         self.streams, self.strange_streams = Slots(limits.places, "streams"), Slots(few, "streams")
+        self.watches = Slots(WATCHES, "watches")
 
     async def read(self, context: Call, tenant: str, most: int = CONTROL_BYTES) -> bytes:
         """The message of a call; raises Expired, Refused, TooLarge, or BadRequest where there is none."""
@@ -83,7 +85,7 @@ class Door:
         if group_of(tenant) == STRANGERS:
             body_s, places = min(body_s, STRANGER_S), self.strange_messages
         else:
-            self.wire.known(place_of(host_of(context)))
+            self.known(context)
         try:
             async with asyncio.timeout(body_s), places.soon(tenant):
                 message = await self._whole(context, tenant, most)
@@ -93,6 +95,10 @@ class Door:
         if message is None:
             raise BadRequest("the call has no message")
         return message
+
+    def known(self, context: Call) -> None:
+        """Its caller has a valid key."""
+        self.wire.known(place_of(host_of(context)), context.peer())
 
     def stranger(self, context: Call) -> str:
         """What stands for the tenant of a caller without a key: its address, which is no tenant's name."""
@@ -104,8 +110,6 @@ class Door:
         self, context: Call, tenant: str, most: int = CONTROL_BYTES
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The messages of a stream; raises Refused when the tenant has too many of them."""
-        if group_of(tenant) != STRANGERS:
-            self.wire.known(place_of(host_of(context)))
         with self.holding_stream(tenant):
             yield self._messages(context, tenant, most)
 
@@ -123,6 +127,8 @@ class Door:
                 raise Expired(f"no whole message has arrived for {self.limits.idle_s:g} s") from None
             if message is None:
                 return
+            if group_of(tenant) != STRANGERS:
+                self.known(context)
             yield message
 
     async def _whole(self, context: Call, tenant: str, most: int) -> bytes | None:

@@ -50,6 +50,7 @@ class Account:
     """Of one connection. ``due``: bytes of what has come of its calls; ``awaited``: of messages that are read now.
 
     ``lapsed``: at most so many have come of what nobody awaits any more. ``round``: in which it was last seen.
+    ``keyed``: a call on it had a valid key.
     """
 
     since_s: float
@@ -58,6 +59,7 @@ class Account:
     calls: int = 0
     awaited: int = 0
     lapsed: int = 0
+    keyed: bool = False
 
 
 class Wire:
@@ -119,6 +121,8 @@ class Wire:
 
     def strange(self, host: str) -> None:
         """A call from there shows no valid key."""
+        if not COUNTED:
+            return
         self._strange[host] += 1
         self._strangers += 1
         most = STRANGE if self._strangers < STRANGE_IN_ALL else STRANGE_OF_MANY
@@ -128,9 +132,10 @@ class Wire:
                 self._unwelcome[host] = self._round + 1
                 self._bar(host, now_s, f"{self._strange[host]} calls in a second had no valid key")
 
-    def known(self, host: str) -> None:
-        """A call from there has a valid key."""
+    def known(self, host: str, peer: str) -> None:
+        """A call from there, on this connection, has a valid key."""
         self._known_s[host] = time.monotonic()
+        self._account(peer).keyed = True
 
     def _account(self, peer: str) -> Account:
         peer = SCOPE.sub("", peer) if "fe80" in peer else peer
@@ -165,8 +170,9 @@ class Wire:
                 self._top = max(self._top, number + BEYOND)
             if isinstance(one, Connected):
                 self._judge(one, now_s)
-                crowded = self._room.ends(one.host, calls=self._account(one.peer).calls > 0)
-                if crowded or one.host in self._unwelcome:
+                mine = self._account(one.peer)
+                crowded = self._room.ends(one.host, calls=mine.calls > 0)
+                if crowded or (one.host in self._unwelcome and not mine.keyed):
                     end(one)
         self._next += AT_ONCE
         if through:

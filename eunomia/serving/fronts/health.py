@@ -11,9 +11,10 @@ import asyncio
 import grpc
 from google.protobuf.message import DecodeError
 
+from eunomia.serving.fronts.grpc import caller_of
 from eunomia.serving.fronts.grpc_door import Door
 from eunomia.serving.protocol.described import Definition
-from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.errors import BadRequest, ServingError
 from eunomia.serving.protocol.rpc_types import Call, Response
 from eunomia.serving.service import Service
 
@@ -51,23 +52,30 @@ class HealthFront:
 
     async def check(self, _: object, context: Call) -> Response:
         """The state now; an unknown service is NOT_FOUND."""
-        status = self._status(await self._asked(context))
+        status = self._status(await self._asked(context, self._who(context)))
         if status == SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such service")
         return RESPONSE(status=status)
 
     async def watch(self, _: object, context: Call) -> Response:
         """The state now, and again whenever it has changed."""
-        with self.door.holding_stream(self.door.stranger(context)):
-            name, told = await self._asked(context), 0
+        with self.door.watches.now(who := self._who(context)):
+            name, told = await self._asked(context, who), 0
             while True:
                 if told != (status := self._status(name)):
                     told = status
                     await context.write(RESPONSE(status=status))
                 await asyncio.sleep(LOOK_S)
 
-    async def _asked(self, context: Call) -> str:
-        data = await self.door.read(context, self.door.stranger(context))
+    def _who(self, context: Call) -> str:
+        """The tenant, or for a caller without a valid key its address."""
+        try:
+            return self.service.tenant_of(caller_of(context))
+        except ServingError:
+            return self.door.stranger(context)
+
+    async def _asked(self, context: Call, who: str) -> str:
+        data = await self.door.read(context, who)
         try:
             return str(REQUEST.FromString(data).service)
         except DecodeError:

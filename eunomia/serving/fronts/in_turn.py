@@ -11,7 +11,7 @@ from aiohttp import web
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.hearing import Hearing
-from eunomia.serving.fronts.records import FRAMING, PIECE
+from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import MOST_S, Rota
 from eunomia.serving.tenants.circle import stranger_at
 
@@ -82,7 +82,7 @@ class InTurn(DenseHandler):
         if not data:
             self._received(data)
             return
-        self.said += FRAMING * len(data) + PIECE
+        self.said += FRAMING * len(data)
         if not self._unwanted and (self._behind or self._rota.over):
             self._late += data
         else:
@@ -162,6 +162,7 @@ class InTurn(DenseHandler):
             if self.transport is not None and not (self._held or self._full or self._behind):
                 if not known and (crowd := self._crowd()) is not None and not self.transport.is_closing():
                     self._behind = True
+                    self.transport.pause_reading()  # ``_parse_on`` may have resumed it
                     self._stand(crowd)
                     return
                 self._rota.owe(MOST_S if unwanted else READ_S)

@@ -80,7 +80,7 @@ class Reception:
             self.welcome = partial(self.welcome, ssl=tls, ssl_handshake_timeout=connections.limits.head_s)
             rest_s = REST * handshake_s(tls)
             self.most_greetings = min(max(FEW, int(GREETED_S / rest_s)), GREETINGS)
-            self.records = Records(sockets[0].getsockname()[1], connections.secure)
+            self.records = Records(connections.secure)
             self.greet, self.greetings = Rota(rota.turns, most_s=0.0, rest_s=rest_s).join, Crowds()
         self._told = False
         for one in sockets:
@@ -166,6 +166,7 @@ class Guest:
             self._reception.connections.gone(self)
             self.sock.close()
         elif (greet := self._reception.greet) is not None:
+            self._reception.connections.waits(self, turn=True)
             greet(stranger_at(self.address), self._enter)
         else:
             self._enter()
@@ -174,6 +175,7 @@ class Guest:
         if not self.here:
             return
         self._reception.rota.owe(ENTERED_S)
+        self._reception.connections.waits(self, turn=False)
         self._entering = self._reception.loop.create_task(self._entered())
         if (greetings := self._reception.greetings) is not None:
             greetings.join(self.address, self)

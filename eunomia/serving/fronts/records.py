@@ -2,8 +2,8 @@
 
 The TLS library takes in whatever comes, 256 KB in one turn of the event loop: ten thousand such records take 100 ms of
 it. But the kernel counts what each connection has brought, and ``Lane`` what was said. Who has brought far more is cut
-at the second look: at the first it may not be taken up yet. Its address gets no new connections from the kernel for a
-while (``barring.py``). Only Linux counts so.
+at the second look: at the first it may not be taken up yet. A byte may have a record of its own, as some clients
+write JSON. Nobody is barred for it: other tenants may be behind the same address. Only Linux counts so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Protocol
 
-from eunomia.serving.fronts.barring import Bars, read_from
+from eunomia.serving.fronts.barring import read_from
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S, AT_ONCE = 0.05, 256  # between two looks; connections in one
@@ -24,7 +24,7 @@ GREETING, PER_S = (
     48 * 1024,
     4096,
 )  # bytes of a handshake, certificates of a client among them; of pings and the like
-FRAMING, PIECE = 1.25, 512  # of what was said, and for each piece that the loop handed over
+FRAMING = 64.0  # of a byte that was said: its record, and what stands around that
 HELD = 2 * 1024**2  # that the loop may hold of one which takes up nothing now
 COUNTED = sys.platform == "linux"
 
@@ -35,6 +35,11 @@ class Secure(Protocol):
     said: float
     came_s: float
     address: str
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """None = it has gone."""
+        ...
 
     @property
     def descriptor(self) -> int:
@@ -54,10 +59,9 @@ class Secure(Protocol):
 class Records:
     """``ended``: connections that were cut."""
 
-    def __init__(self, port: int, here: Callable[[], Iterable[Secure]]) -> None:
+    def __init__(self, here: Callable[[], Iterable[Secure]]) -> None:
         self.ended = 0
-        self._port, self._here = port, here
-        self._bars, self._next = Bars(), 0
+        self._here, self._next = here, 0
         self._suspects: set[Secure] = set()
         if COUNTED:
             asyncio.get_running_loop().call_later(EVERY_S, self._look)
@@ -75,13 +79,12 @@ class Records:
             if (beyond := self.beyond(one, read_from(one.descriptor), now_s)) <= 0.0:
                 self._suspects.discard(one)
             elif one in self._suspects:
-                self._cut(one, beyond, now_s)
+                self._cut(one, beyond)
             else:
                 self._suspects.add(one)
         self._next = self._next + seen if seen == AT_ONCE else 0
         if not self._next:
             self._suspects.intersection_update(self._here())
-        self._bars.lift(self._port, now_s)
 
     @staticmethod
     def beyond(one: Secure, read: int, now_s: float) -> float:
@@ -89,10 +92,12 @@ class Records:
         allowed = one.said + GREETING + PER_S * (now_s - one.came_s)
         return read - allowed - (0 if one.reads else HELD)
 
-    def _cut(self, one: Secure, beyond: float, now_s: float) -> None:
+    def _cut(self, one: Secure, beyond: float) -> None:
         self.ended += 1
         self._suspects.discard(one)
+        if self.ended in (1, 100, 10_000):
+            text = "a connection over TLS from %s ends: %.0f KB said nothing (%d times so far)"
+            log.warning(text, one.address, beyond / 1e3, self.ended)
+        if one.transport is not None:
+            one.transport.abort()  # to be closed, it would wait for the other side's goodbye
         one.force_close()
-        if (for_s := self._bars.put(self._port, one.address, now_s)) > 0.0:
-            text = "connections over TLS from %s end: %.0f KB said nothing; it gets no new ones for %.0f s"
-            log.warning(text, one.address, beyond / 1e3, for_s)

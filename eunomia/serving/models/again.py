@@ -16,16 +16,17 @@ TRIES = 30  # with a device that has died, and comes back
 async def load_again(networks: Repository, others: Iterable[str] = ()) -> None:
     """Load what is remembered, in the versions that served, and ``others`` in their newest.
 
-    A network that does not load holds nobody up: the reason is in the index, and the next start tries it again. Without
-    any file it is forgotten. Of several versions the newest one that loads serves.
+    A network that does not load holds nobody up: the reason is in the index, and the next start tries it again, as it
+    does without a file: a folder may not be mounted yet. Of several versions the newest one that loads serves.
     """
     wanted = dict(networks.remembered)
     for name in dict.fromkeys([*wanted, *others]):
         if networks.ready_versions(name):
             continue
         if not networks.has(name):
-            log.warning("network '%s' was loaded before; its file is gone, so it is forgotten", name)
-            await networks.forget(name)
+            log.warning(
+                "network '%s' was loaded before, and has no file now: a start that finds one loads it", name
+            )
             continue
         versions = sorted(wanted.get(name, ()), key=int)
         while not await _loads(networks, name, versions) and len(versions) > 1:

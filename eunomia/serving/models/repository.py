@@ -238,14 +238,6 @@ class Repository:
                 self._unload(entry, UNLOADED)
             await self._remember({n: v for n, v in self.remembered.items() if n != name})
 
-    async def forget(self, name: str) -> None:
-        """A start loads it no more; raises nothing, for nobody has asked."""
-        async with self._lock:
-            try:
-                await self._remember({n: v for n, v in self.remembered.items() if n != name})
-            except Unavailable as error:
-                log.error("%s", error)
-
     async def _remember(self, loaded: dict[str, list[str]]) -> None:
         """Written down before the administrator has an answer; raises Unavailable."""
         if loaded == self.remembered or self._kept is None:

@@ -135,6 +135,8 @@ class Holding:
         probe = self._probes.get((tenant, job.network.name)) if job.network.untried else None
         if probe is not None and probe.number == job.number:
             known, probe.number, probe.known = probe.known, -1, None
+            if not answered and not job.attained_s:  # it never ran: the next one may try at once
+                probe.due_s, probe.pause_s = 0.0, max(probe.pause_s / 2.0, AGAIN_S / 2.0)
             if known is not None and not known.done():
                 known.set_result(None)
 
@@ -158,8 +160,9 @@ class Holding:
         """A run has ended after so long."""
         key, held_s = (tenant, job.cost_row), took_s / job.network.blocks
         if held_s > FAR * (bound_s := self._least(job, self.bound_s(tenant))):
-            if key not in self._seen_s:
-                self._probes[tenant, job.network.name] = _Probe(self._state.clock.now_s() + SEEN_S, SEEN_S)
+            own = self._probes.setdefault((tenant, job.network.name), _Probe(0.0, SEEN_S))
+            if key not in self._seen_s:  # who waits for it goes on to wait
+                own.due_s, own.pause_s, own.cost_row = self._state.clock.now_s() + SEEN_S, SEEN_S, -1
             self._seen_s[key] = held_s
             return
         if self._seen_s:

@@ -356,6 +356,16 @@ def test_strangers_whose_messages_do_not_come_keep_no_tenant_waiting() -> None:
     asyncio.run(run())
 
 
+def test_many_clients_of_one_address_may_watch_the_servers_health(plain: Server) -> None:
+    """Stock clients with health checking fail every call without their watch."""
+    with grpc.insecure_channel(address(plain)) as channel:
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        calls = [watch(b"", timeout=PATIENCE_S) for _ in range(40)]
+        assert [next(call) for call in calls] == [b"\x08\x01"] * 40
+        for call in calls:
+            call.cancel()
+
+
 def test_a_message_that_its_client_takes_back_is_no_flood() -> None:
     """The library calls it the end of the call, not an error: its bytes came, and belong to no message."""
 

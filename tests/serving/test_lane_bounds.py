@@ -115,6 +115,21 @@ def test_what_a_client_does_not_take_holds_room_of_its_tenants() -> None:
     asyncio.run(main())
 
 
+def test_who_stands_aside_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was, what waited inside could have it read on: the next request was in nobody's hands."""
+
+    async def main() -> None:
+        one, stands = lane(), list[object]()
+        one.transport = wire = Wire()
+        aside = SimpleNamespace(hear=lambda who, number: stands.append(who), forget=lambda who: None)
+        monkeypatch.setattr(type(one), "_crowd", lambda self: aside)
+        one._behind, wire.reads = True, True
+        one.go()
+        assert stands == [one] and not wire.reads
+
+    asyncio.run(main())
+
+
 def test_a_client_that_does_not_read_is_cut_off() -> None:
     async def main() -> None:
         async def much(_: web.BaseRequest) -> web.Response:

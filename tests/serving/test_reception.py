@@ -163,6 +163,13 @@ def test_a_connection_over_tls_that_says_nothing_is_cut_at_the_second_look(
     asyncio.run(main())
 
 
+def test_a_byte_may_have_a_record_of_its_own() -> None:
+    """As clients write JSON piece by piece: 22 to 29 bytes around each, and the chunk's length."""
+    for said in (1, 1000, 10**7):
+        one: Any = Speaker(said=records.FRAMING * said)
+        assert Records.beyond(one, 40 * said, 0.0) < 0.0
+
+
 def test_what_a_connection_over_tls_has_read_is_counted() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -132,6 +132,36 @@ class NeverTried(Desk):
         self.holding.retired(tenant, job, answered=answered)
 
 
+def test_who_waits_goes_on_when_the_first_run_was_far_too_long() -> None:
+    """As it was, three of four that came at once waited for ever."""
+
+    async def wait() -> None:
+        desk = NeverTried(URGENT, BRONZE)
+        first, second = desk.job("bronze"), desk.job("bronze")
+        second.number = first.number + 1
+        assert desk.holding.check(BRONZE, first) is None
+        known = desk.holding.check(BRONZE, second)
+        assert known is not None and not known.done()
+        desk.ran("bronze", first, 5.0)
+        assert known.done()
+
+    asyncio.run(wait())
+
+
+def test_a_first_request_that_never_ran_locks_nobody_out() -> None:
+    """As it was, the next one had to wait for 30 s, and twice as long each time."""
+
+    async def wait() -> None:
+        desk = NeverTried(URGENT, BRONZE)
+        for number in range(4):
+            job = desk.job("bronze")
+            job.number = number
+            assert desk.holding.check(BRONZE, job) is None
+            desk.holding.retired("bronze", job, answered=False)  # taken back in the queue
+
+    asyncio.run(wait())
+
+
 def test_others_wait_for_the_first_run_and_then_run() -> None:
     async def wait() -> None:
         desk = NeverTried(URGENT, BRONZE)

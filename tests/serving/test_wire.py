@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -307,6 +307,28 @@ def test_who_sends_much_and_gets_much_is_not_cut(tmp_path: Path, monkeypatch: py
         for _ in range(300):
             client.get_server_metadata()
     assert ended == []
+
+
+def test_a_bar_that_cannot_be_lifted_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was, a look without a free descriptor made it last for ever."""
+    told = list[list[str]]()
+
+    def fails(port: int, hosts: Iterable[str], known: list[int]) -> None:
+        raise OSError("no descriptor is free")
+
+    bars = Bars()
+    with monkeypatch.context() as patch:
+        patch.setattr("eunomia.serving.fronts.barring.bar", lambda port, hosts, known: None)
+        bars.put(0, "10.0.0.1", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("eunomia.serving.fronts.barring.bar", fails)
+        with pytest.raises(OSError, match="descriptor"):
+            bars.lift(0, FIRST_S)
+    monkeypatch.setattr(
+        "eunomia.serving.fronts.barring.bar", lambda port, hosts, known: told.append([*hosts])
+    )
+    bars.lift(0, FIRST_S)
+    assert told == [[]]
 
 
 # --- calls without a key ---------------------------------------------------------------------------------

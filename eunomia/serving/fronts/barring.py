@@ -70,12 +70,17 @@ def connection_at(number: int, port: int) -> Connected | bool:
             own = one.getsockname()
             if isinstance(own, tuple) and own[1] == port:
                 peer = name_of(one)
-                counted = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RECEIVED.size)
+                received = _received(one)
                 if name_of(one) == peer:  # else another one has the number by now
-                    return Connected(number, port, peer, *RECEIVED.unpack(counted))
+                    return Connected(number, port, peer, received)
     except (OSError, struct.error) as error:
         return not (isinstance(error, OSError) and error.errno == errno.EBADF)
     return True
+
+
+def _received(one: socket.socket) -> int:
+    counted = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RECEIVED.size)
+    return int(RECEIVED.unpack(counted)[0])
 
 
 def read_from(number: int) -> int:
@@ -83,9 +88,9 @@ def read_from(number: int) -> int:
     waiting = array("i", [0])
     try:
         with _borrowed(number) as one:
-            counted = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, RECEIVED.size)
+            received = _received(one)
             fcntl.ioctl(one, termios.FIONREAD, waiting)
-            return int(RECEIVED.unpack(counted)[0]) - waiting[0]
+            return received - waiting[0]
     except (OSError, struct.error, ValueError):
         return 0
 

@@ -130,7 +130,7 @@ class Ledger:
         """An empty journal, and sums into a snapshot; a crash in between counts nothing twice."""
         if not self._shared and (old := self._begin_segment()) is not None:
             os.close(old)
-            self._keep_sums(self._segment, "".join(self._sums()))
+            self._keep_sums(self._segment, list(self._sums()))
 
     def _compact_soon(self) -> None:
         """The same between requests, where there are some."""
@@ -155,7 +155,7 @@ class Ledger:
             written.append(piece)
             await asyncio.sleep(PAUSE_S)
         if not self._shared:
-            await asyncio.to_thread(self._keep_sums, segment, "".join(written))
+            await asyncio.to_thread(self._keep_sums, segment, written)
 
     def _sums(self) -> Iterator[str]:
         return pieces(self._segment, [self.today.day, dict(self.today.used_s)], self.usage)
@@ -173,10 +173,10 @@ class Ledger:
         self._read_to[self._journal(before).name] = os.fstat(old).st_size  # counted already
         return old
 
-    def _keep_sums(self, segment: int, text: str) -> None:
+    def _keep_sums(self, segment: int, written: list[str]) -> None:
         """In one step; what it holds is in no journal from then on."""
         try:
-            write_text(self.folder / "snapshot.json", text)
+            write_text(self.folder / "snapshot.json", "".join(written))
         except OutputError as error:
             log.error("the ledger's snapshot cannot be written: %s", error)
             return

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,13 +49,14 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
 
     Node times come from ONNX Runtime's own profiler on ``feed``; a block ends at the first cut at
     which it has lasted ``target_s``. A network shorter than twice the target stays whole. The times are
-    kept beside the optimised graph, so that all devices cut alike; ``feed`` is tried all the same, once.
-    Raises ModelError where the network does not run on it.
+    kept beside the optimised graph, by these sizes, so that all devices cut alike; ``feed`` is tried all
+    the same, once. Raises ModelError where the network does not run on it.
     """
-    cuts, times_s = cut_points(optimised.model), _kept_times(optimised)
+    kept = optimised.path.with_suffix(f".{of_sizes({name: a.shape for name, a in feed.items()})}.times.json")
+    cuts, times_s = cut_points(optimised.model), _kept_times(kept, len(optimised.model.graph.node))
     seen_s = node_times_s(optimised, feed, runs=0 if times_s else RUNS)
     times_s = times_s or seen_s
-    write_text(_times_path(optimised), json.dumps(times_s))
+    write_text(kept, json.dumps(times_s))
     chosen, types = _with_types(optimised, choose_cuts(cuts, times_s, target_s))
     if len(types) < len({name for cut in chosen[1:-1] for name in cut.live}):
         _, types = _with_types(optimised, cuts)
@@ -83,17 +85,19 @@ def uncut(optimised: Optimised) -> BlockPlan:
     return BlockPlan(optimised.key, (_block(optimised.model, piece, {}, 0.0),))
 
 
-def _times_path(optimised: Optimised) -> Path:
-    return optimised.path.with_suffix(".times.json")
+def of_sizes(shapes: Mapping[str, Sequence[int]]) -> str:
+    """Part of a file's name: two networks of one content are cut by their own sizes."""
+    text = json.dumps({name: [*shape] for name, shape in shapes.items()}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _kept_times(optimised: Optimised) -> list[float]:
+def _kept_times(path: Path, nodes: int) -> list[float]:
     """Node times of an earlier call; empty when there are none that fit."""
     try:
-        times_s = json.loads(_times_path(optimised).read_text())
+        times_s = json.loads(path.read_text())
     except (OSError, ValueError):
         return []
-    fits = isinstance(times_s, list) and len(times_s) == len(optimised.model.graph.node)
+    fits = isinstance(times_s, list) and len(times_s) == nodes
     return times_s if fits and all(isinstance(t, float) and 0.0 <= t < 1e6 for t in times_s) else []
 
 

@@ -14,6 +14,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks, uncut
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key
+from eunomia.serving.blocks.plan import of_sizes
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Ports
@@ -50,9 +51,10 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
     optimised = optimise(Path(path), cache)
     if key and optimised.key != key:
         raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
-    folder = _folder(optimised.key, cache, target_s)
     ports = ports_of(optimised.model)
     plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
+    sizes = {**tried, **shapes}
+    folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}.blocks"
     blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
     with tempfile.TemporaryDirectory(dir=cache) as stage:
         for n, block in enumerate(plan.blocks):
@@ -62,7 +64,7 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
                 "ports": ports,
                 "blocks": blocks,
                 "tried": tried,
-                "sizes": {**tried, **shapes},
+                "sizes": sizes,
                 "untried": untried,
             }
         )
@@ -104,18 +106,20 @@ def _planned(
 def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork | None:
     """What an earlier call left in the cache, of this file or this content; reading it makes no other thread wait.
 
-    Of a file, it is what was found with the same ``shapes``: others may not fit, and without any, some must be found.
+    It is what was found with the same ``shapes``: others may not fit, and without any, some must be found.
     """
-    of_file, key = not key, key or content_key(Path(path))
-    folder, whole = _folder(key, cache, target_s), Path(cache) / f"{key}.onnx"
-    try:
-        plan = json.loads((folder / "plan.json").read_text())
-        cut = CutNetwork(key, folder, whole, plan["ports"], plan["blocks"], plan["tried"], plan["untried"])
-        fits = not of_file or {**cut.tried, **shapes} == plan["sizes"]
-        return cut if whole.exists() and fits else None
-    except (OSError, ValueError, KeyError):
-        return None
+    key = key or content_key(Path(path))
+    whole = Path(cache) / f"{key}.onnx"
+    for folder in sorted(Path(cache).glob(f"{_prefix(key, target_s)}*.blocks")) if whole.exists() else ():
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            plan = json.loads((folder / "plan.json").read_text())
+            if {**plan["tried"], **shapes} == plan["sizes"]:
+                return CutNetwork(
+                    key, folder, whole, plan["ports"], plan["blocks"], plan["tried"], plan["untried"]
+                )
+    return None
 
 
-def _folder(key: str, cache: str, target_s: float) -> Path:
-    return Path(cache) / f"{key}-{target_s:g}.blocks"
+def _prefix(key: str, target_s: float) -> str:
+    """Of a folder of blocks, whose name says all that these follow from: content, target and sizes."""
+    return f"{key}-{target_s!r}-"

@@ -26,7 +26,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import Segment, cut_points, segments
 from eunomia.serving.blocks.external import session_source
 from eunomia.serving.blocks.optimise import content_key, session_options
-from eunomia.serving.blocks.plan import choose_cuts
+from eunomia.serving.blocks.plan import choose_cuts, of_sizes
 from eunomia.serving.blocks.refusal import refusal
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
@@ -142,7 +142,10 @@ def load_torch_network(
     steps = [Step(node, arrays) for node in model.graph.node]
     ports = ranked(ports_of(model), shapes)
     feed = trial_feed(ports, shapes)
-    times_s = kept_times_s(Path(cache) / f"{key}-{_name(device)}.times.json", steps, feed, weights, device)
+    sizes = of_sizes({name: array.shape for name, array in feed.items()})
+    times_s = kept_times_s(
+        Path(cache) / f"{key}-{_name(device)}-{sizes}.times.json", steps, feed, weights, device
+    )
     chosen = choose_cuts(cut_points(model), times_s, target_s)
     blocks = [TorchBlock(piece, steps, weights, device) for piece in segments(chosen)]
     network = TorchNetwork(blocks, {**ports, "key": f"{key}-torch"})

@@ -1,0 +1,87 @@
+"""What the cache keeps of a network's blocks is found again by all that these follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from eunomia.core.arrays import Tensor
+from eunomia.serving.blocks import plan
+from eunomia.serving.blocks.optimise import Optimised, content_key
+from eunomia.serving.devices.cutting import kept, prepare
+from eunomia.serving.devices.network import load_network
+
+MANY = {"x": [64, 4]}
+CHAIN = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, 4] x) => (float[n, 4] y) { a = Sin (x) b = Softmax (a) y = Softmax (b) }"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A network whose every node takes 1 ms a row."""
+
+    def rows(optimised: Optimised, feed: Mapping[str, Tensor], runs: int = 0) -> list[float]:
+        return [1e-3 * len(feed["x"]) for _ in optimised.model.graph.node]
+
+    monkeypatch.setattr(plan, "node_times_s", rows)
+    (tmp_path / "chain.onnx").write_bytes(onnx.parser.parse_model(CHAIN).SerializeToString())
+    return str(tmp_path / "chain.onnx")
+
+
+def test_two_networks_of_one_file_are_cut_by_their_own_sizes(tmp_path: Path, file: str) -> None:
+    """The second took the times of the first, and stayed whole."""
+    cache = str(tmp_path / "cache")
+    small, large = (prepare(file, cache, shapes, 50e-3) for shapes in ({}, MANY))
+    assert (len(small.blocks), len(large.blocks)) == (1, 3)
+
+
+@pytest.mark.parametrize("order", [[{}, MANY], [MANY, {}]])
+def test_two_networks_of_one_file_keep_their_blocks_beside_each_other(
+    tmp_path: Path, file: str, order: list[dict[str, list[int]]]
+) -> None:
+    """They had one folder: a device that started again found the blocks of the other network, which were not its."""
+    cache, key = str(tmp_path / "cache"), content_key(Path(file))
+    cuts = [prepare(file, cache, shapes, 50e-3) for shapes in order]
+    for shapes, cut in zip(order, cuts, strict=True):
+        for of_content in ("", key):
+            found = kept(file, cache, shapes, 50e-3, of_content)
+            assert found is not None and found.folder == cut.folder
+            assert [*map(list, found.blocks)] == [*map(list, cut.blocks)]
+        again = load_network(file, cache, shapes, 50e-3, known_s=[0.1] * len(cut.blocks), key=key)
+        assert again.blocks == len(cut.blocks) and again.block_s == [0.1] * again.blocks
+
+
+def test_a_target_that_differs_in_its_last_digits_is_another(tmp_path: Path, file: str) -> None:
+    cache = str(tmp_path / "cache")
+    prepare(file, cache, {}, 1e-3)
+    assert kept(file, cache, {}, float(np.nextafter(1e-3, 1.0))) is None
+
+
+@pytest.mark.parametrize("given_first", [False, True])
+def test_sizes_that_are_found_for_one_network_and_given_for_another_are_the_same(
+    tmp_path: Path, given_first: bool
+) -> None:
+    groups = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[rows, n] x) => (float[rows, m, 8] y) <int64[3] s = {0, -1, 8}> { y = Reshape (x, s) }"""
+    path, cache, found = str(tmp_path / "groups.onnx"), str(tmp_path / "cache"), {"x": [1, 8]}
+    Path(path).write_bytes(onnx.parser.parse_model(groups).SerializeToString())
+    if given_first:
+        assert prepare(path, cache, found, 1e-3).tried == {}
+    first = prepare(path, cache, {}, 1e-3)
+    assert first.tried == found
+    for shapes in ({}, found):
+        again = kept(path, cache, shapes, 1e-3)
+        assert again is not None and again.folder == first.folder
+
+
+def test_a_damaged_plan_is_none(tmp_path: Path, file: str) -> None:
+    cache = str(tmp_path / "cache")
+    cut = prepare(file, cache, {}, 1e-3)
+    for damaged in ("[1]", "{", '{"tried": 3}', "{}"):
+        (cut.folder / "plan.json").write_text(damaged)
+        assert kept(file, cache, {}, 1e-3) is None
+    assert prepare(file, cache, {}, 1e-3).folder == cut.folder

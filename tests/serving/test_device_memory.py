@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from onnx import parser
 
+from eunomia.core.errors import OutputError
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.memory import bound_memory, machine_bytes, out_of_memory
 from eunomia.serving.devices.objection import Objection
@@ -59,6 +60,21 @@ def test_only_the_request_that_asks_for_too_much_fails(tmp_path: Path) -> None:
             assert infer(server, "small", TENSOR)[0] == 200
         assert greedy(MIB)[0] == 200
         assert server.pool.devices[0].pid == pid and server.pool.deaths == 0
+
+
+@pytest.mark.parametrize("mib", [1, 70])  # not enough for a thread; for any network
+def test_a_bound_that_leaves_no_room_is_refused_in_one_sentence(
+    tmp_path: Path, mib: int, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tracebacks of the process stood before it, and a remark that it was started again."""
+    wanted = f"device 'cpu': it may have {mib} MiB of memory .memory_mib., and needs 130 without networks: give it more"
+    spec = DeviceSpec("cpu", memory_bytes=mib * MIB)
+    with (
+        pytest.raises(OutputError, match=f"the server cannot start: {wanted}"),
+        running(tmp_path, devices=[spec]),
+    ):
+        pass
+    assert "Traceback" not in capfd.readouterr().err and "died" not in caplog.text
 
 
 def test_without_a_bound_all_memory_is_named() -> None:

@@ -9,13 +9,13 @@ from functools import partial
 
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena, Slot
+from eunomia.serving.devices.memory import too_little
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.places import PLACES
 from eunomia.serving.devices.process import DeviceProcess
 from eunomia.serving.devices.spare import Spare
 
 log = logging.getLogger("eunomia.serving")
-NEEDS_MIB = 130  # of its own memory, with ONNX Runtime loaded
 SPARE_START_S = 3600.0  # so long may the start of a process take that comes after all others
 
 
@@ -130,9 +130,7 @@ class Device:
 
     def _new(self, name: str) -> DeviceProcess:
         bound = self.spec.memory_bytes // 2**20
-        hint = (
-            f"; it may have {bound} MiB (memory_mib), and needs {NEEDS_MIB} without networks" if bound else ""
-        )
+        hint = f"; {too_little(bound)}" if bound else ""
         return DeviceProcess(name, hint, self._heard, self._ended)
 
     async def _begin(self, process: DeviceProcess, module: str, most_s: float) -> None:
@@ -215,7 +213,8 @@ class Device:
     def _ended(self, process: DeviceProcess, outside: bool) -> None:
         if process is self._process:
             self.blameless |= outside
-            self._on_death(self.index)
+            if process.answered or self.restarts:  # else the server does not start, and says why
+                self._on_death(self.index)
         elif self.spare is not None and process is self.spare.process:
             self.spare.outside = outside
             self.dismiss()

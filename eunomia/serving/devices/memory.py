@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import mmap
 import os
 import resource
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from pathlib import Path
 from eunomia.serving.devices.objection import Objection
 
 KEPT_BYTES = 256 * 1024**2
+NEEDS_MIB = 130  # of a device's own, with ONNX Runtime loaded
+LEAST_LEFT = 24 * 1024**2  # bytes, before it is: with less, no network loads
 YOUNG, MIDDLE, OLD = 1_000, 5, 800  # when each generation of the garbage collector is looked through
 NO_MEMORY, ARENA = ("bad_alloc", "bad allocation"), "Failed to allocate memory"  # of C++, and of the runtime
 GROUP = Path("/sys/fs/cgroup")
@@ -106,6 +109,19 @@ def bound_memory(size: int) -> None:
     """No more memory of its own than that for this process, 0 = any: what asks for more fails, and nothing else."""
     if size:
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def see_what_is_left() -> None:
+    """Raises OSError where the bound leaves too little for any network."""
+    mmap.mmap(-1, LEAST_LEFT, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+
+
+def too_little(bound_mib: int) -> str:
+    """Why a device's process does not come to serve."""
+    return (
+        f"it may have {bound_mib} MiB of memory (memory_mib), and needs {NEEDS_MIB} without networks: give it more, or "
+        "0 for any"
+    )
 
 
 def out_of_memory_kills() -> int | None:

@@ -47,7 +47,7 @@ class DeviceProcess:
         on_message: Callable[[DeviceProcess, Message], None],
         on_end: Callable[[DeviceProcess, bool], None],
     ) -> None:
-        self.ready = False  # it answers
+        self.ready = self.answered = False  # it answers; it did once
         self._name, self._hint = name, hint
         self._on_message, self._on_end = on_message, on_end
         self._process: subprocess.Popen[bytes] | None = None
@@ -233,7 +233,7 @@ class DeviceProcess:
                 self.bury(BURIALS)
                 return
             if message["kind"] == "ready":
-                self.ready = True
+                self.ready = self.answered = True
                 self._starts("")
             elif message["kind"] == "unable":
                 self._starts(message["why"])

@@ -24,7 +24,14 @@ from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
 from eunomia.serving.devices.ending import Ending
-from eunomia.serving.devices.memory import bound_memory, keep_freed_memory, out_of_memory, set_aside
+from eunomia.serving.devices.memory import (
+    bound_memory,
+    keep_freed_memory,
+    out_of_memory,
+    see_what_is_left,
+    set_aside,
+    too_little,
+)
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
 from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.objection import Objection
@@ -310,22 +317,22 @@ def main(arguments: list[str]) -> None:
     """Entry point of the process."""
     line, arena, device, cores, spin_s, memory, cache, pipe = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
+    near = socket.socket(fileno=int(line))
     keep_freed_memory()
-    bound_memory(int(memory))
     own = {int(core) for core in cores.split(",")} if cores else set()
     spins = False  # only where the front end has a core that this device does not burn
     if own and hasattr(os, "sched_setaffinity"):
         spins = bool(os.sched_getaffinity(0) - own)
         os.sched_setaffinity(0, own)
-    worker = Worker(
-        socket.socket(fileno=int(line)),
-        Arena.attach(int(arena)),
-        int(device),
-        cache,
-        float(spin_s) if spins else 0.0,
-    )
-    worker.obey_aside(int(pipe))
+    worker = Worker(near, Arena.attach(int(arena)), int(device), cache, float(spin_s) if spins else 0.0)
     with contextlib.suppress(BrokenPipeError):  # the front end is gone, and with it whoever waited
+        try:
+            bound_memory(int(memory))
+            worker.obey_aside(int(pipe))
+            see_what_is_left()
+        except (MemoryError, OSError, RuntimeError):  # the last where a thread finds no room
+            send(near, {"kind": "unable", "why": too_little(int(memory) // 2**20)})
+            return
         worker.serve()
 
 

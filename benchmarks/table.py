@@ -32,6 +32,12 @@ class Options:
         """The parts to measure, in order."""
         return [part for part in parts if self.wants(part)]
 
+    def says_yes(self, name: str, usual: str = "no") -> bool:
+        """To ``--set NAME``; ends with a sentence where that is neither yes nor no."""
+        if (said := self.given.get(name, usual)) not in ("yes", "no"):
+            raise SystemExit(f"--set {name}={said}: say {name}=yes or {name}=no")
+        return said == "yes"
+
     def seeds_or(self, full: int, quick: int = 1) -> range:
         """Seeds from 0 on."""
         return range(self.seeds or (quick if self.quick else full))

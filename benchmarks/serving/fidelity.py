@@ -235,7 +235,7 @@ def measure(options: Options) -> Iterator[Table]:
 
 def _measured(part: str, setting: Setting, options: Options, policies: Sequence[str]) -> Iterator[Table]:
     """The quick run has one policy; the others get the traffic that the first server can just take, too."""
-    bench, again = Bench("fidelity", options), policies if options.given.get("again") == "yes" else ()
+    bench, again = Bench("fidelity", options), policies if options.says_yes("again") else ()
     seconds, seeds = (4.0, 1) if bench.quick else (9.0, 5)
     wanted: Callable[[float], list[Stream]] | None = None
     found: dict[tuple[str, float], list[Result]] = {}
@@ -245,8 +245,7 @@ def _measured(part: str, setting: Setting, options: Options, policies: Sequence[
             for load in setting.loads:
                 one = partial(replay, live, setting, policies, wanted(load), seconds)
                 what = {"policy": policy, "load": load} | ({} if part == "all" else {"part": part})
-                pieces = (bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds))
-                found[policy, load] = list(pieces)
+                found[policy, load] = [bench.piece(partial(one, n), **what, seed=n) for n in range(seeds)]
 
     def rows(label: str, recorded: str, policy: str, told_by: str = "") -> Iterator[list[Cell]]:
         for load, tenant in product(setting.loads, SHARES):
@@ -259,8 +258,6 @@ def _measured(part: str, setting: Setting, options: Options, policies: Sequence[
     yield bench.table(part, COLUMNS, own, [note])
     if twice := [line for p in again for line in rows(f"`{p}`", f"{p}{ANOTHER}", p, LIVE)]:
         yield bench.table(f"{part}-again", COLUMNS.replace("twin", "another"), twice, [note])
-    first, *others = policies
-    pairs = [pair for other in others for pair in ((first, other), (other, first))]
-    if pairs:
+    if pairs := [pair for other in policies[1:] for pair in ((policies[0], other), (other, policies[0]))]:
         across = [line for a, b in pairs for line in rows(f"`{b}` from `{a}`", a, b)]
         yield bench.table(f"{part}-across", COLUMNS, across, [note])

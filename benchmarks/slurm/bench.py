@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,7 @@ def decisions(options: Options) -> Table:
 
 def jobs(options: Options) -> Iterator[Table]:
     """Shares and completion of live runs without and with kills beside the simulator's; is each step done once?"""
-    names, kills = chosen(options.given)
+    names, kills = chosen(options)
     count = 12 if options.quick else JOBS
     folder = KEPT if not options.quick else Path(tempfile.mkdtemp())
     tried, asked = made_up(*CALIBRATION)[:count], made_up(count, SEED)
@@ -105,15 +105,12 @@ def jobs(options: Options) -> Iterator[Table]:
     yield joined(once(calm + hit, asked), keep)
 
 
-def chosen(given: Mapping[str, str]) -> tuple[list[str], bool]:
+def chosen(options: Options) -> tuple[list[str], bool]:
     """Schedulers, and whether runs with kills are wanted. Ends with a sentence for a wrong word."""
-    names = given.get("schedulers", ",".join(POLICIES)).split(",")
-    wrong = [name for name in names if name not in POLICIES]
-    kills = given.get("kills", "yes")
-    if wrong or kills not in ("yes", "no"):
-        raise SystemExit(f"--set schedulers={wrong[0] if wrong else '...'}, kills={kills}: known are "
-                         f"{', '.join(POLICIES)}; kills=yes or no")  # fmt: skip
-    return [name for name in POLICIES if name in names], kills == "yes"
+    names = options.given.get("schedulers", ",".join(POLICIES)).split(",")
+    if wrong := [name for name in names if name not in POLICIES]:
+        raise SystemExit(f"--set schedulers={wrong[0]}: known are {', '.join(POLICIES)}")
+    return [name for name in POLICIES if name in names], options.says_yes("kills", "yes")
 
 
 def joined(made: Table, keep: bool = True) -> Table:

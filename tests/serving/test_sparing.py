@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import urllib.request
@@ -314,6 +315,29 @@ def test_devices_do_not_count_the_same_free_memory_twice(monkeypatch: pytest.Mon
     assert beside.starts == 1
     own[7] = 4
     assert [beside.sparing._roomy(device) for device in beside.devices[1:]] == [True] * 3, "it has loaded"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_where_no_descriptor_is_left_the_log_says_so_and_what_stands_by_stays(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    """No free memory was seen: what stood by was ended, and the log said that memory was short."""
+
+    def refused(path: Path) -> str:
+        raise OSError(number, "Too many open files")
+
+    def nothing_more() -> None:
+        assert beside.device.spare is not None
+        monkeypatch.setattr(Path, "read_text", refused)
+
+    beside = Beside(good="loads")
+    kept(monkeypatch, beside, meanwhile=nothing_more)
+    assert beside.starts == 1 and beside.device.spare is not None
+    said = "no more stands by for device 'd': no file descriptor is left to look at memory: raise ulimit -n"
+    assert [record.getMessage() for record in caplog.records] == [said]
+    for look in (memory.free_bytes, lambda: memory.own_bytes(1)):
+        with pytest.raises(memory.NoDescriptor):
+            look()
 
 
 def test_where_memory_is_short_what_stands_by_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import mmap
 import os
@@ -21,6 +22,10 @@ NO_MEMORY, ARENA = ("bad_alloc", "bad allocation"), "Failed to allocate memory" 
 GROUP = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+
+
+class NoDescriptor(OSError):
+    """Nobody can look how much memory there is: that says nothing of the memory."""
 
 
 def keep_freed_memory() -> bool:
@@ -49,16 +54,31 @@ def machine_bytes() -> int:
 
 
 def free_bytes() -> int:
-    """What programs may still take on this machine, and in the control groups of this process; 0 = nobody says."""
+    """What programs may still take on this machine, and in the control groups of this process; 0 = nobody says.
+
+    Raises NoDescriptor.
+    """
     try:
-        found = [int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024]
-    except (OSError, ValueError, IndexError):
+        found = [int(_seen(Path("/proc/meminfo")).partition("MemAvailable:")[2].split()[0]) * 1024]
+    except (ValueError, IndexError):
         return 0
     for folder, most, used in _groups():
         with contextlib.suppress(OSError, ValueError):
             taken = int((folder / used).read_text()) - _files_bytes(folder / "memory.stat")
             found.append(int((folder / most).read_text()) - taken)
     return max(min(found), 0)
+
+
+def _seen(path: Path) -> str:
+    """What stands in a file; empty where it cannot be read. Raises NoDescriptor."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise NoDescriptor(
+                error.errno, "no file descriptor is left to look at memory: raise ulimit -n"
+            ) from None
+        return ""
 
 
 def _files_bytes(path: Path) -> int:
@@ -91,10 +111,10 @@ def _groups() -> Iterator[tuple[Path, str, str]]:
 
 
 def own_bytes(pid: int) -> int:
-    """What a process has in memory for itself; 0 where nobody says."""
+    """What a process has in memory for itself; 0 where nobody says. Raises NoDescriptor."""
     try:
-        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
-    except (OSError, ValueError):
+        _, resident, shared, *_ = map(int, _seen(Path(f"/proc/{pid}/statm")).split())
+    except ValueError:
         return 0
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 

@@ -10,7 +10,7 @@ from time import monotonic
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import LoadedModel, Loading, again_s
-from eunomia.serving.devices.memory import free_bytes, machine_bytes, own_bytes
+from eunomia.serving.devices.memory import NoDescriptor, free_bytes, machine_bytes, own_bytes
 from eunomia.serving.devices.spare import Ended, Spare
 from eunomia.serving.protocol.errors import Unavailable
 
@@ -62,6 +62,8 @@ class Sparing:
                         await device.stand_by(mine)
             except Ended:
                 continue
+            except NoDescriptor as error:  # what stands by goes on to
+                self._say(device, f"no more stands by for device '{device.spec.name}': {error.strerror}")
             except (Unavailable, TimeoutError, OSError) as error:
                 if device.spare is not mine and (mine is None or mine.outside is not False):
                     continue  # it was not needed any more, or somebody ended it

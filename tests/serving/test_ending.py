@@ -120,6 +120,17 @@ def test_processor_time_ends_a_run_and_then_its_device() -> None:
     assert not watched.device.blameless
 
 
+def test_a_run_on_another_machine_was_too_long_where_it_is_so_twice() -> None:
+    """The way there may be at fault once."""
+    watched = Watched()
+    watched.device.place.far = True
+    assert watched.after(0.0, wall_s=59.0) == [] and watched.after(0.0, wall_s=2.0) == ["kill"]
+    assert not watched.run.ended
+    watched.run.job.retries = 1
+    watched.after(0.0, wall_s=0.1)
+    assert watched.run.ended
+
+
 def test_whose_process_somebody_has_stopped_is_not_to_blame() -> None:
     watched = Watched()
     watched.device.stopped = True

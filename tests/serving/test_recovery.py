@@ -17,6 +17,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices import loading
 from eunomia.serving.devices import process as processes
 from eunomia.serving.devices.memory import out_of_memory_kills
+from eunomia.serving.devices.places import PLACES
 from eunomia.serving.devices.process import DeviceProcess
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry, Repository
@@ -131,6 +132,31 @@ def test_who_went_on_when_it_was_to_end_was_too_long_and_is_not_tried_again(
             ):
                 job.payload.answer.result()
         assert bench.pool.dispatcher.indicators[bench.pair].count == 0
+
+    in_loop(work)
+
+
+def test_a_far_device_that_is_killed_twice_for_a_run_answers_as_a_local_one(tmp_path: Path) -> None:
+    """It was 500, as if the input had crashed it; the server had ended it by the clock."""
+
+    def work() -> None:
+        bench = Deaths(tmp_path)
+        far, queue = bench.pool.devices[0], bench.pool.execution.queues[0]
+        far.place, far.kill = PLACES["ray"], lambda: bench.pool._on_death(0)  # type: ignore[method-assign]
+        (job,) = enter(bench, 1, 1)
+        for death in (1, 2):
+            bench.pool.dispatcher.lanes[0].alive = True
+            bench.pool.costs.measured(bench.network, 0, [1.0, 1.0, 1.0])
+            bench.pool.dispatcher.decide()
+            bench.pool.watching.look(bench.clock.time_s)
+            assert bench.pool.deaths == death - 1
+            bench.clock.time_s = queue[0].limit_s + 1.0
+            bench.pool.watching.look(bench.clock.time_s)
+            assert bench.pool.deaths == death and job.payload.over == (death == 2)
+        assert job.felled and not job.crashed
+        with pytest.raises(TooLong, match="this input holds its device for too long") as error:
+            job.payload.answer.result()
+        assert error.value.http == 413
 
     in_loop(work)
 

@@ -70,6 +70,7 @@ class Watching:
                 continue
             if device.place.far:  # the way there may be at fault, and its process is elsewhere
                 if now_s > queue[0].limit_s:
+                    queue[0].ended = queue[0].job.retries > 0  # a second time, it is the input
                     self._kill(device, queue[0])
             else:
                 self._look(device, queue[0], now_s)

@@ -16,6 +16,9 @@ from eunomia.serving.devices.axes import Axes
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import Feed, array_of, live_of
+from eunomia.serving.devices.ports import MOST_LETTERS, ports_of
+from eunomia.serving.models.repository import Entry
+from tests.serving.live import running
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 WINDOW = (
@@ -128,3 +131,23 @@ def test_one_axis_after_the_other_is_larger() -> None:
 def test_there_is_an_end_to_candidates() -> None:
     many = ports(**{f"past.{n}": [-1, 4, -1, 16] for n in range(200)})
     assert len([*fitting.candidates(many, {}, {})]) <= fitting.MOST
+
+
+def test_the_server_learns_what_axes_are_called(tmp_path: Path) -> None:
+    """With names, larger sizes that are tried beside requests fit together."""
+    file = written(tmp_path, DECODER.format("a + b"))
+    named = {
+        "x": ["batch", "words", ""],
+        "kept": ["batch", "past", ""],
+        "mask": ["batch", "past + words", ""],
+    }
+    assert load_network(file, str(tmp_path), {}, 1e-3).description()["axes"] == named
+    with running(tmp_path, networks=[Entry("net", Path(file), {})]) as server:
+        assert server.pool.models["net"].ports.get("axes") == named
+
+
+def test_names_that_are_too_long_for_a_message_are_left_out() -> None:
+    model = onnx.parser.parse_model(HEAD + "(float[n] x) => (float[n] y) { y = Sin (x) }")
+    assert ports_of(model).get("axes") == {"x": ["n"]}
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n" * MOST_LETTERS
+    assert ports_of(model).get("axes") == {}

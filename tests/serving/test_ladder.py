@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import AGAIN_S, AT_ONCE, MOST
 from eunomia.serving.devices.ladder import (
     ANSWER_S,
@@ -22,11 +23,12 @@ from eunomia.serving.devices.ladder import (
     Ladder,
     between,
     elements,
+    first_axes,
     furthest,
     shapes_of,
     with_rows_of,
 )
-from eunomia.serving.devices.loading import LoadedModel
+from eunomia.serving.devices.loading import LoadedModel, trial_shape
 from eunomia.serving.devices.messages import pair, receive
 from eunomia.serving.devices.piece import Live, live_of
 from eunomia.serving.devices.worker import Worker
@@ -295,6 +297,83 @@ def test_a_device_that_dies_ends_its_step_at_once() -> None:
     asyncio.run(main())
 
 
+class Strict(Fake):
+    """It takes inputs that fit together, and nothing else."""
+
+    def __init__(self, fits: Callable[[Shapes], bool]) -> None:
+        super().__init__(lambda rows, tokens: 0.0)
+        self.fits, self.seen = fits, list[Shapes]()
+
+    def tell(self, message: dict[str, Any]) -> None:
+        shapes = message["shapes"]
+        self.seen.append(shapes)
+        self.held.append(TOKEN_S * elements(shapes))
+        why = "" if self.fits(shapes) else "nodes do not fit together"
+        answer = {"number": message["number"], "why": why, "seconds": [self.held[-1]], "spent": self.held[-1]}
+        asyncio.get_running_loop().call_soon(self.ladder.answered, self.index, answer)
+
+
+def same(*places: tuple[str, int]) -> Callable[[Shapes], bool]:
+    """Whether these axes have one size."""
+    return lambda shapes: len({shapes[name][n] for name, n in places}) == 1
+
+
+SILERO = {"x": ["batch", "sequence"], "state": ["", "batch", ""]}
+DECODER = {"x": ["batch", "words"], "past": ["batch", "past"], "mask": ["batch", "past + words"]}
+LINKED: dict[str, tuple[dict[str, list[str]], Shapes, Callable[[Shapes], bool]]] = {
+    "rows that stand elsewhere": (
+        SILERO,
+        {"x": [70, 90], "state": [2, 70, 4]},
+        same(("x", 0), ("state", 1)),
+    ),
+    "first here and last there": (
+        {"x": ["n", ""], "y": ["", "n"]},
+        {"x": [900, 4], "y": [4, 900]},
+        same(("x", 0), ("y", 1)),
+    ),
+    "a sum": (
+        DECODER,
+        {"x": [3, 37], "past": [3, 900], "mask": [3, 937]},
+        lambda shapes: shapes["x"][1] + shapes["past"][1] == shapes["mask"][1],
+    ),
+    "names that are wrong": (
+        {"x": ["", "n"], "y": ["", "n"]},
+        {"x": [4, 1], "y": [4, 900]},
+        lambda shapes: shapes["x"][1] == 1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("names", "wanted", "fits"), LINKED.values(), ids=[*LINKED])
+def test_axes_that_belong_together_grow_together(
+    names: dict[str, list[str]], wanted: Shapes, fits: Callable[[Shapes], bool]
+) -> None:
+    """Each grew by itself, first axes after all others: the steps failed, until a request had run."""
+    free = {
+        name: [-1 if axis else wanted[name][n] for n, axis in enumerate(axes)] for name, axes in names.items()
+    }
+    ports: Any = [{"name": name, "datatype": "FP32", "shape": shape} for name, shape in free.items()]
+    trial = {name: [1 if d < 0 else d for d in shape] for name, shape in free.items()}
+    if "mask" in trial:
+        trial["mask"] = [1, 2]
+    assert fits(trial)
+    rows, sizes = trial_shape(ports, trial)
+    fake, costs = Strict(fits), CostBook(1)
+    network = costs.add("net", 1, rows=rows, sizes=sizes)
+    costs.measured(network, 0, [TOKEN_S * elements(trial)])
+    loading: Any = type("Loading", (), {})()
+    model = LoadedModel(network, "net#1", "", trial, {"inputs": ports, "outputs": [], "axes": names})
+    loading.models = {"net": model}
+    ladder = fake.ladder = Ladder([fake], loading, costs, ManualClock())  # type: ignore[list-item]
+    count, per_row = trial_shape(ports, wanted)
+    rest = tuple((name, tuple(sizes[1:])) for name, sizes in wanted.items())
+    job = Job(0, network, 0.0, batch=count, sizes=tuple(per_row), group=("net", rest))
+    job.cost_row = costs.row_of(network, count, job.sizes)
+    assert asyncio.run(tried(ladder, job)) is True, "no step failed"
+    assert len(fake.seen) > 1 and max(fake.held) <= BOUND_S * 1.01
+    assert wanted in fake.seen or elements(wanted) * TOKEN_S > BOUND_S / 2.0
+
+
 def test_sizes_between() -> None:
     tried, wanted = {"x": [1, 1, 4], "y": [1]}, {"x": [16, 100, 4], "y": [16]}
     assert between(tried, wanted, 0.0) == tried and between(tried, wanted, 1.0) == wanted
@@ -306,7 +385,7 @@ def test_sizes_between() -> None:
     part = furthest(tried, wanted, 0.0, 10.0)
     assert 10.0 / 2.0 < elements(between(tried, wanted, part)) / elements(tried) <= 10.0
     assert furthest(tried, wanted, 0.0, 1.1) == 0.0, "too small a step to be worth it"
-    assert with_rows_of({"x": [2, 1, 4]}, {"x": [9, 5, 4]}, PORTS) == {"x": [2, 5, 4]}
+    assert with_rows_of({"x": [2, 1, 4]}, {"x": [9, 5, 4]}, first_axes(PORTS)) == {"x": [2, 5, 4]}
     assert shapes_of(PORTS, 7, {"x": (5, 4)}) == {"x": [7, 5, 4]}
 
 

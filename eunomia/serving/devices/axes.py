@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from eunomia.serving.devices.messages import Port, Ports
@@ -31,7 +32,10 @@ def names_of(model: onnx.ModelProto) -> Names:
 
 
 class Axes:
-    """Of the inputs to which ``shapes`` gives no sizes; what it gives to others holds for axes of the same name."""
+    """Of the inputs to which ``shapes`` gives no sizes; what it gives to others holds for axes of the same name.
+
+    ``bound``: inputs whose first axis says something of axes that are not first.
+    """
 
     def __init__(self, ports: Ports, shapes: Mapping[str, Sequence[int]], names: Names) -> None:
         ranked = [p for p in ports["inputs"] if p["name"] not in ports.get("unranked", [])]
@@ -56,6 +60,9 @@ class Axes:
         batches = {label for label in self.labels if BATCH.search(label) and not label.startswith("/")}
         first = {label for n, label in free if n == 0 and (not batches or label.startswith("/"))}
         self.rows = batches | first
+        behind = {label for n, label in free if n}
+        bound = behind | {*parts, *self._sums}
+        self.bound = {name for name, labels in self._labels.items() if labels and labels[0] in bound}
 
     def shapes(self, rows: int, size: int) -> Shapes:
         """So many rows, and the same size for all other axes; of the inputs that are left open."""
@@ -68,6 +75,20 @@ class Axes:
                 several = rows if label in self.rows else sizes
                 if n < len(several):
                     yield self._shapes({label: several[n]})
+
+    def agreed(self, shapes: Shapes) -> Shapes:
+        """The same, but axes of one name have the size of its first, and sums that of their parts, where these are."""
+        known = dict[str, int]()
+        for name, labels in self._labels.items():
+            for label, size in zip(labels, shapes[name], strict=True):
+                known.setdefault(label, size)
+        sums = {label: sum_ for label, sum_ in self._sums.items() if known.keys() >= {*_parts(sum_)}}
+        known |= {label: max(1, _value(sum_, known)) for label, sum_ in sums.items()}
+        found = {
+            name: [known[label] if label else size for label, size in zip(labels, shapes[name], strict=True)]
+            for name, labels in self._labels.items()
+        }
+        return {**shapes, **found}
 
     def _shapes(self, sizes: Mapping[str, int]) -> Shapes:
         known = {**dict.fromkeys(self.labels, 1), **sizes, **self._given}
@@ -92,6 +113,7 @@ def _labels(port: Port, names: Sequence[str]) -> list[str]:
     ]
 
 
+@lru_cache(1024)
 def _parsed(label: str) -> ast.expr | None:
     """A sum, difference, product or quotient of names and numbers; None where it is no such thing."""
     if len(label) > LONGEST:

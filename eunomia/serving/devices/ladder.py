@@ -2,8 +2,11 @@
 
 The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
 input between the largest that was tried and the request's. It is larger by so much that its longest block stays inside
-the bound. That holds even if time grows with the square of the elements (in proportion to rows). Orders come first; a
-device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size is locked out.
+the bound. That holds even if time grows with the square of the elements (in proportion to rows). Axes that the file
+names alike are alike in it, and sums of names follow, if that is so in both inputs.
+
+Orders come first; a device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size
+is locked out.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from eunomia.serving.devices.axes import Axes, Shapes
 from eunomia.serving.devices.climbs import AT_ONCE, Climb, Climbs, Known
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import LoadedModel, Loading, trial_shape
@@ -29,7 +33,7 @@ BEHIND = 40  # so often may orders come before it, until one block runs first
 SHARE = 0.05  # of a device that is never idle
 ANSWER_S = 10.0
 SOON_S = 0.2  # until somebody asks again who may not wait
-Shapes = dict[str, list[int]]
+Fit = Callable[[Shapes], Shapes]
 
 
 class InVain(Exception):
@@ -130,16 +134,19 @@ class Ladder:
         ports = model.ports["inputs"]
         wanted = shapes_of(ports, climb.rows, climb.sizes)
         tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
-        few = with_rows_of(tried, wanted, ports)
+        axes = Axes(model.ports, {}, model.ports.get("axes", {}))
+        linked = axes.agreed(tried) == tried and axes.agreed(wanted) == wanted
+        fit, bound = (axes.agreed, axes.bound) if linked else (dict, set[str]())
+        few = with_rows_of(tried, wanted, first_axes(ports) - bound)
         rows, _ = trial_shape(ports, tried)
         took_s = self._costs.longest_s(network, network.first_row) * rows
         for begin, end, power in ((tried, few, 0.5), (few, wanted, 1.0)):
             part = 0.0
             while begin != end and part < 1.0:
-                part = furthest(begin, end, part, (climb.bound_s / max(took_s, 1e-7)) ** power)
+                part = furthest(begin, end, part, (climb.bound_s / max(took_s, 1e-7)) ** power, fit)
                 if part <= 0.0:
                     return
-                shapes = between(begin, end, part)
+                shapes = between(begin, end, part, fit)
                 rows, sizes = trial_shape(ports, shapes)
                 row = self._costs.row_of(network, rows, sizes, climb.pair)
                 if self._costs.evident(row) and self._costs.fine(network, row):
@@ -203,18 +210,25 @@ def shapes_of(ports: Sequence[Port], rows: int, rest: Mapping[str, Sequence[int]
     }
 
 
-def with_rows_of(tried: Shapes, wanted: Shapes, ports: Sequence[Port]) -> Shapes:
-    """The wanted sizes, with as many rows as were tried where those are free."""
-    free = {port["name"]: int(port["shape"][:1] == [-1]) for port in ports}
-    return {name: [*tried[name][: free[name]], *sizes[free[name] :]] for name, sizes in wanted.items()}
+def first_axes(ports: Sequence[Port]) -> set[str]:
+    """Inputs whose first axis is free."""
+    return {port["name"] for port in ports if port["shape"][:1] == [-1]}
 
 
-def between(tried: Shapes, wanted: Shapes, part: float) -> Shapes:
-    """Each size at this part of the way, by its logarithm."""
+def with_rows_of(tried: Shapes, wanted: Shapes, leading: Collection[str]) -> Shapes:
+    """The wanted sizes, with as many rows as were tried of these inputs."""
     return {
+        name: [*tried[name][: name in leading], *sizes[name in leading :]] for name, sizes in wanted.items()
+    }
+
+
+def between(tried: Shapes, wanted: Shapes, part: float, fit: Fit = dict) -> Shapes:
+    """Each size at this part of the way, by its logarithm, made to ``fit`` the others."""
+    found = {
         name: [_size(a, b, part) for a, b in zip(sizes, wanted[name], strict=True)]
         for name, sizes in tried.items()
     }
+    return fit(found) if 0.0 < part < 1.0 else found
 
 
 def _size(tried: int, wanted: int, part: float) -> int:
@@ -223,19 +237,19 @@ def _size(tried: int, wanted: int, part: float) -> int:
     return round(float(tried * (wanted / tried) ** part))
 
 
-def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float) -> float:
+def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float, fit: Fit = dict) -> float:
     """How far one may go in a step that has at most so many times the elements; 0 = not far enough to be worth it."""
-    here = elements(between(tried, wanted, part))
+    here = elements(between(tried, wanted, part, fit))
     if elements(wanted) <= here * max(larger, 1.0):
         return 1.0
     low, high = part, 1.0
     for _ in range(30):
         middle = (low + high) / 2.0
-        if elements(between(tried, wanted, middle)) <= here * larger:
+        if elements(between(tried, wanted, middle, fit)) <= here * larger:
             low = middle
         else:
             high = middle
-    return low if elements(between(tried, wanted, low)) >= here * LEAST_STEP else 0.0
+    return low if elements(between(tried, wanted, low, fit)) >= here * LEAST_STEP else 0.0
 
 
 def elements(shapes: Shapes) -> int:

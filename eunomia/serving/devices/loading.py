@@ -109,6 +109,7 @@ class Loading:
         self._labels[network.index] = label
         inputs, outputs = answers[0]["inputs"], answers[0]["outputs"]
         ports: Ports = {"inputs": inputs, "outputs": outputs, "unranked": answers[0].get("unranked", [])}
+        ports["axes"] = answers[0].get("axes", {})
         if not answers[0].get("rows_apart", False):
             self._costs.apart.add(network.index)
             if self.batches and first_axis_is_free(ports):

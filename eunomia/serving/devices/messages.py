@@ -44,13 +44,15 @@ class Port(TypedDict):
 class Ports(TypedDict):
     """All of them; ``key`` tells versions of the network's blocks apart.
 
-    ``unranked``: names of inputs of which nobody says how many axes they have: one is taken.
+    ``unranked``: names of inputs of which nobody says how many axes they have: one is taken. ``axes``: of each input,
+    what the file calls its axes.
     """
 
     inputs: list[Port]
     outputs: list[Port]
     key: NotRequired[str]
     unranked: NotRequired[list[str]]
+    axes: NotRequired[dict[str, list[str]]]
 
 
 class Placed(Port):

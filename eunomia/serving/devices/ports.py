@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 1000  # letters of a tensor's name in a request
 MAX_RANK = 16  # axes of a tensor in a request
+MOST_LETTERS = 32_000  # of inputs and their axes, in a message
 ZIPMAP_OPTION = ("skl2onnx", "OnnxMLTools")  # exporters that can leave maps out
 
 
@@ -26,6 +27,7 @@ def ports_of(model: onnx.ModelProto) -> Ports:
         "inputs": [_port(v, model) for v in inputs],
         "outputs": [_port(v, model) for v in {v.name: v for v in model.graph.output}.values()],
         "unranked": [v.name for v in inputs if not v.type.tensor_type.HasField("shape")],
+        "axes": _axes(inputs),
     }
     if not ports["outputs"]:
         raise ModelError("it has no outputs: its graph must name what it answers with")
@@ -35,6 +37,17 @@ def ports_of(model: onnx.ModelProto) -> Ports:
         for port in several:
             _check_bounds(port)
     return ports
+
+
+def _axes(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, list[str]]:
+    """Names of free axes; none at all where they are too many for a message."""
+    found = {v.name: [d.dim_param for d in v.type.tensor_type.shape.dim] for v in inputs}
+    named = {name: axes for name, axes in found.items() if any(axes)}
+    return (
+        named
+        if sum(len(text) for pair in named.items() for text in (pair[0], *pair[1])) <= MOST_LETTERS
+        else {}
+    )
 
 
 def _check_bounds(port: Port) -> None:

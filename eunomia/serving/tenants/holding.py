@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.state import State
-from eunomia.serving.protocol.errors import Refused, TooLarge, Untried
+from eunomia.serving.protocol.errors import TooLarge, Untried
 from eunomia.serving.tenants.grants import Directory, Grant
-from eunomia.serving.tenants.vain import Vain
+from eunomia.serving.tenants.vain import CRASHED_S, Vain
 
 SHARE, LEAST_S, USUAL, FAR = 0.5, 0.01, 4.0, 4.0
 AGAIN_S, SEEN_S, LONGEST_S = (
@@ -38,7 +38,6 @@ AGAIN_S, SEEN_S, LONGEST_S = (
     2.0,
     960.0,
 )  # to the second probe; after a long run of a usual size; at most
-CRASHED_S = math.inf  # in place of what a run took that took its device down
 KNOWN_S = 1.0  # so long the promises of all tenants are not looked at again
 
 Known = asyncio.Future[None]  # is done once the server knows
@@ -61,21 +60,6 @@ def too_large(tenant: str, longest_s: float, bound_s: float) -> TooLarge:
     )
 
 
-class Pauses(Vain):
-    """Of an input that took its device down, it matters that it did, not how long it ran (``CRASHED_S``)."""
-
-    def why(self, tenant: str, job: Job) -> Refused:
-        """To those who must pause."""
-        refused, found = super().why(tenant, job), self._find(tenant, job)
-        if found is None or found.held_s < CRASHED_S or refused.retry_after_s is None:
-            return refused
-        return Refused(
-            f"an input of this size took its device down; tenant '{tenant}' may send such inputs again in "
-            f"{math.ceil(refused.retry_after_s)} s",
-            retry_after_s=refused.retry_after_s,
-        )
-
-
 class Holding:
     """``most_s``: the bound for tenants without one; None = by what the others were promised, inf = none."""
 
@@ -86,7 +70,7 @@ class Holding:
         self._read_s = -math.inf
         self._trial_s: dict[int, float] = {}  # longest block of the trial, by number of network
         self._probes: dict[tuple[str, str], _Probe] = {}
-        self.vain = Pauses(state.clock)
+        self.vain = Vain(state.clock)
         self._seen_s: dict[
             tuple[str, int], float
         ] = {}  # what a run took that was far too long, by tenant and class

@@ -7,6 +7,7 @@ is answered. From ``FEW`` such classes of a network on, all its inputs are one c
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from eunomia.serving.dispatch.clock import Clock
@@ -15,6 +16,7 @@ from eunomia.serving.protocol.errors import Refused
 
 FIRST_S, LONGEST_S = 10.0, 960.0
 FEW, ALL = 3, -1  # ALL: in place of a class
+CRASHED_S = math.inf  # in place of what a run took that took its device down
 
 
 @dataclass
@@ -55,14 +57,21 @@ class Vain:
         """To those who must pause."""
         found = self._find(tenant, job)
         assert found is not None, "it is closed"
-        return Refused(
-            f"an input of this size held a device for {found.held_s * 1e3:.0f} ms and got no answer; tenant "
-            f"'{tenant}' may try again later",
-            retry_after_s=max(found.until_s - self._clock.now_s(), 0.001),
-        )
+        left_s = max(found.until_s - self._clock.now_s(), 0.001)
+        if found.held_s == CRASHED_S:
+            text = (
+                f"an input of this size took its device down; tenant '{tenant}' may send such inputs again in "
+                f"{math.ceil(left_s)} s"
+            )
+        else:
+            text = (
+                f"an input of this size held a device for {found.held_s * 1e3:.0f} ms and got no answer; tenant "
+                f"'{tenant}' may try again later"
+            )
+        return Refused(text, retry_after_s=left_s)
 
     def close(self, tenant: str, job: Job, held_s: float) -> None:
-        """It ran so long in vain."""
+        """It ran so long in vain, or crashed its device (``CRASHED_S``)."""
         classes = self._closed.setdefault((tenant, job.network.index), {})
         found, row = self._find(tenant, job), ALL if ALL in classes else job.cost_row
         pause_s = FIRST_S if found is None else min(2.0 * found.pause_s, LONGEST_S)

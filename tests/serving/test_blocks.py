@@ -13,10 +13,11 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from eunomia.core.data import Data
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import optimise, session_options
-from eunomia.serving.blocks.plan import choose_cuts, plan_blocks
+from eunomia.serving.blocks.plan import _shortest_s, choose_cuts, node_times_s, plan_blocks
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
@@ -53,6 +54,38 @@ def test_every_cut_of_a_real_network_keeps_every_bit(
     assert len(cuts) > pieces_at_least
     out = run_pieces(optimised.model, {"image": image}, segments(cuts))
     np.testing.assert_array_equal(out["logits"], whole.run(None, {"image": image})[0])
+
+
+LOOP = """<ir_version: 8, opset_import: ["" : 17]> g (float[64, 64] x, int64 trips) => (float[64, 64] z) {
+    go = Constant <value = bool {1}> () first = MatMul (x, x)
+    y = Loop (trips, go, first) <body = b (int64 i, bool c, float[64, 64] v) => (bool d, float[64, 64] w) {
+        w = MatMul (v, x) d = Identity (c)
+    }>
+    z = Sin (y)
+}"""
+
+
+def test_nodes_inside_a_loop_are_its_own_time_and_no_other_nodes(tmp_path: Path) -> None:
+    """They are numbered from 0: the loop took as long as the node in it that has its number, 1 us."""
+    path = tmp_path / "loop.onnx"
+    path.write_bytes(onnx.parser.parse_model(LOOP).SerializeToString())
+    optimised = optimise(path, tmp_path)
+    assert [node.op_type for node in optimised.model.graph.node] == ["MatMul", "Loop", "Sin"]
+    feed = {"x": np.full((64, 64), 0.01, np.float32), "trips": np.array(200)}
+    multiplied_s, looped_s, _ = node_times_s(optimised, feed, runs=3)
+    assert looped_s > 20.0 * multiplied_s
+
+    def node(number: int, begin: int, lasts: int) -> Data:
+        arguments = {"node_index": str(number)}
+        return {"cat": "Node", "name": "x_kernel_time", "ts": begin, "dur": lasts, "args": arguments}
+
+    def execute(begin: int) -> Data:
+        return {"cat": "Session", "name": "SequentialExecutor::Execute", "ts": begin}
+
+    inner = [node(1, 13, 1), node(0, 14, 5), execute(12), node(1, 20, 1), node(0, 21, 6), execute(20)]
+    run = [node(0, 2, 8), *inner, node(1, 10, 20), node(2, 30, 3), execute(1)]
+    events = [*run, {"cat": "Session", "name": "model_run", "ts": 0}]
+    assert _shortest_s([*events, *events], 3) == pytest.approx([8e-6, 20e-6, 3e-6])
 
 
 def branchy() -> onnx.ModelProto:

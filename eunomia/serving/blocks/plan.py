@@ -8,12 +8,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
+from eunomia.core.data import Data
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import Optimised, session_options
 
@@ -137,14 +138,27 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = RUNS
     return _shortest_s(events, len(optimised.model.graph.node))
 
 
-def _shortest_s(events: Sequence[dict[str, Any]], nodes: int) -> list[float]:
+def _shortest_s(events: Sequence[Data], nodes: int) -> list[float]:
     """Durations by node index; a node that the profiler never saw counts as 0."""
     seen: dict[int, list[float]] = {}
-    for event in events:
-        arguments = event.get("args", {})
-        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-            seen.setdefault(int(arguments["node_index"]), []).append(event["dur"] * 1e-6)
+    for event in _outermost(events):
+        seen.setdefault(int(event["args"]["node_index"]), []).append(event["dur"] * 1e-6)
     return [min(seen.get(n, [0.0])) for n in range(nodes)]
+
+
+def _outermost(events: Sequence[Data]) -> list[Data]:
+    """Nodes of the network itself: those inside a Loop, an If or a Scan are numbered anew. Events come as they end."""
+    found, ended, inside = list[Data](), list[Data](), list[Data]()
+    for event in events:
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            ended.append(event)
+        elif event["name"] == "SequentialExecutor::Execute":  # of one graph: all that has begun since then
+            inside = []
+            while ended and ended[-1]["ts"] >= event["ts"]:
+                inside.append(ended.pop())
+        elif event["name"] == "model_run":
+            found += inside
+    return found
 
 
 def _block(model: onnx.ModelProto, piece: Segment, types: dict[str, int], estimate_s: float) -> Block:

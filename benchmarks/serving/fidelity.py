@@ -33,7 +33,7 @@ from eunomia.engines.processes import Result
 from eunomia.serving.devices.messages import Port
 from eunomia.serving.load.client import TritonClient
 from eunomia.study.serving.twin import twin_of
-from eunomia.study.serving.twin_predict import replayed
+from eunomia.study.serving.twin_predict import sent
 from tests.hostile.networks import WIDTH, write_all
 from tests.serving.process import slow_down
 
@@ -195,10 +195,10 @@ def replay(
     recording["requests"] = [r for r in recording["requests"][before:] if r[1] in SHARES]
     recording["pairs"] = [p for p in recording["pairs"] if p["tenant"] in SHARES]
     twin = twin_of(recording)
-    tenant = np.array([twin.requests.agreements[n].tenant for n in twin.requests.pair])
-    found = {LIVE: (twin.hit, twin.response_s)} | {policy: replayed(twin, policy) for policy in policies}
+    of = np.array([agreement.tenant for agreement in twin.requests.agreements])
+    found = {LIVE: (twin.requests.pair, twin.hit, twin.response_s)} | {p: sent(twin, p) for p in policies}
     return {
-        name: {who: [part[tenant == name].tolist() for part in one] for who, one in found.items()}
+        name: {who: [part[of[pair] == name].tolist() for part in one] for who, (pair, *one) in found.items()}
         for name in SHARES
     }
 

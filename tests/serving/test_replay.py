@@ -15,7 +15,7 @@ from eunomia.study.serving.promotion import judge
 from eunomia.study.serving.promotion import replay as judged
 from eunomia.study.serving.replay import Replay
 from eunomia.study.serving.twin import twin_of
-from eunomia.study.serving.twin_predict import measured, predict, replayed, simulated
+from eunomia.study.serving.twin_predict import measured, predict, replayed, sent, simulated
 from tests.serving.test_dispatcher import random_case
 
 DEVICES = ("a", "b")
@@ -222,16 +222,15 @@ def waiting_clients(
 
 
 def test_clients_that_wait_for_answers_are_not_piled_up_before_a_slower_server() -> None:
-    """Recorded at 0.5 s a request; told that each takes 1 s, three clients wait for 3 s each, whatever the length.
-
-    They stop when the recording ends: the last but one waits for two others then, and the last for one.
-    """
+    """Recorded at 0.5 s a request; told that each takes 1 s, three clients wait for 3 s each, whatever the length."""
     content = waiting_clients(0.5)
     assert responses(content) == pytest.approx([r[6] for r in content["requests"]])
     for row in content["requests"]:
         row[11] = 1.0
-    found = np.sort(responses(content)[3:])
-    assert found[:2] == pytest.approx([1.0, 2.0], abs=0.01) and found[2:] == pytest.approx(2.99, abs=0.01)
+    found = sent(twin_of(content), "edf")[2]
+    assert found[:3] == pytest.approx([1.0, 2.0, 3.0], abs=0.01) and found[3:] == pytest.approx(2.99)
+    assert len(found) == 21, "they stop when the recording ends"
+    assert responses(content) == pytest.approx(np.repeat(found, 2)[:40], abs=0.01)
     rng = np.random.default_rng(0)
     alone = [
         [float(rng.uniform(0.0, 20.0)), *r[1:]] for r in content["requests"]
@@ -270,7 +269,7 @@ def test_a_verdict_says_where_the_replay_is_far_from_what_was_recorded() -> None
 
 def test_a_policy_that_never_starts_anything_answers_nobody_and_ends() -> None:
     content = recording({"m": SHORT}, [(0.0, "m", 1.0)])
-    hit, response_s = Replay(twin_of(content), lambda view: []).play()
+    hit, response_s = replayed(twin_of(content), lambda view: [])
     assert hit.tolist() == [False] and response_s[0] == pytest.approx(6.0, abs=0.5), (
         "after 5 s the guard decides"
     )
@@ -284,7 +283,7 @@ def test_who_waits_for_a_batch_that_never_fills_gets_no_answer() -> None:
             return [view.assign(0, 0)] if len(view.ready) > 1 else []
 
     content = recording({"m": SHORT}, [(0.0, "m", None), (0.5, "m", None), (100.0, "m", None)])
-    hit, response_s = Replay(twin_of(content), Pairs()).play()
+    hit, response_s = replayed(twin_of(content), Pairs())
     assert hit.tolist() == np.isfinite(response_s).tolist() and hit.sum() == 2, "the last waits alone"
 
 
@@ -309,9 +308,8 @@ def test_the_same_request_draws_the_same_numbers_under_every_policy() -> None:
     content = recording({"m": SHORT}, requests, runs={"m": [[0.5, 1.0, 1.5, 2.0, 3.0]]})
     took = []
     for policy in ("fcfs", "edf"):
-        replay = Replay(twin_of(content), policy)
-        replay.play()
-        took.append(sorted(np.diff(np.sort(replay.finish_s), prepend=0.0).tolist()))
+        finish_s = Replay(twin_of(content), policy).play().finish_s
+        took.append(sorted(np.diff(np.sort(finish_s), prepend=0.0).tolist()))
     assert took[0] == pytest.approx(took[1]) and len(set(took[0])) > 1
 
 
@@ -326,9 +324,9 @@ def test_a_change_of_device_is_not_free_where_none_was_recorded() -> None:
 def test_one_seed_one_answer() -> None:
     content = recording({"m": LONG}, [(float(n), "m", 9.0) for n in range(30)], runs={"m": [[0.5, 1.0, 1.5]]})
     twin = twin_of(content)
-    one, same, other = (Replay(twin, "edf", seed).play()[1] for seed in (1, 1, 2))
+    one, same, other = (Replay(twin, "edf", seed).play().response_s for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
-    assert (one != other).any()
+    assert one.tolist() != other.tolist()
 
 
 def test_an_older_recording_is_told_by_the_engine() -> None:
@@ -413,8 +411,28 @@ def test_a_client_who_is_faster_than_it_was_goes_on_until_the_recording_ends() -
         row[11] = 0.5
     alone = [39.14, "of-n", "n", None, 1, "late", 0.5, 0.0, 0.0, 0.0, 1, 0.5, 1.0, 0.0, 0.0, 1, 0]
     both = recording({"m": [[1.0]], "n": [[1.0]]}, []) | {"requests": [*content["requests"], alone]}
-    found = responses(both, "fcfs")  # its 77th request runs from 38.76 to 39.26
-    assert found == pytest.approx([0.5] * 39 + [0.62, 0.5])
+    pair, _, response_s = sent(twin_of(both), "fcfs")  # its 77th request runs from 38.76 to 39.26
+    assert response_s[pair == 1] == pytest.approx(0.62)
+    assert response_s[pair == 0] == pytest.approx([0.5] * 77 + [0.99])
+
+
+@pytest.mark.parametrize(("luckier", "late", "of"), [(True, 1, 78), (False, 1, 40)])
+def test_all_that_waiting_clients_send_in_a_replay_counts_and_nothing_else(
+    luckier: bool, late: int, of: int
+) -> None:
+    """A client that is faster than it was is late once, beyond its recording; one of three waits to the end."""
+
+    def not_the_first(view: View) -> list[Assign]:
+        return [view.assign(int(view.ready["request"].argmax()), 0)] if len(view.idle) else []
+
+    content = waiting_clients(1.0, clients=1) if luckier else waiting_clients(0.5)
+    for row in content["requests"]:
+        row[3], row[11] = 0.9 if luckier else 2.0, 0.5
+    alone = [39.14, "of-n", "n", None, 1, "late", 0.5, 0.0, 0.0, 0.0, 1, 0.5, 1.0, 0.0, 0.0, 1, 0]
+    if luckier:
+        content = recording({"m": [[1.0]], "n": [[1.0]]}, []) | {"requests": [*content["requests"], alone]}
+    told = predict(twin_of(content), "fcfs" if luckier else not_the_first)
+    assert told.hit_rate[0] == pytest.approx(1.0 - late / of)
 
 
 def test_a_recording_of_the_format_before_is_replayed_in_the_engine() -> None:

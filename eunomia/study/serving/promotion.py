@@ -16,16 +16,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.core.arrays import Floats, Records
+from eunomia.core.arrays import Floats, Ints, Records
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, RecordError
-from eunomia.inference.kernel.layout import HIT
+from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
 from eunomia.learning.objectives import WORST, gaps, promised
 from eunomia.metrics.indicators import TOLERANCE
 from eunomia.study.inference.policy import CARD, RULES, PolicyLike, policy_name, resolve_policy
 from eunomia.study.serving.replay import Replay
+from eunomia.study.serving.replay_clients import Told
 from eunomia.study.serving.twin import Twin
 from eunomia.study.serving.twin_part import latest
 
@@ -97,23 +98,42 @@ class Verdict:
 
 def replay(twin: Twin, policy: PolicyLike) -> Replayed:
     """A policy on the recording."""
-    run = None if twin.server is None else Replay(twin, policy)
-    results = _simulated(twin, policy) if run is None else run.results()
-    hit, episode = results["outcome"] == HIT, Episode(twin.problem(), twin.options)
-    gap = gaps(results, episode)
-    if run is not None:
-        _be_stricter(gap, results, episode, run)
+    episode = Episode(twin.problem(), twin.options)
+    if twin.server is None:
+        results = _simulated(twin, policy)
+        gap = gaps(results, episode)
+    else:
+        run = Replay(twin, policy)
+        told = run.play()
+        every = _records(twin, told)
+        results = every[run.places(told)]
+        gap = gaps(results, episode)
+        _be_stricter(gap, every, twin.requests.pair[told.number], episode, run.waiting)
+    hit = results["outcome"] == HIT
     return Replayed(policy_name(policy), float(hit.mean()), gap, hit)
 
 
-def _be_stricter(gap: Floats, results: Records, episode: Episode, run: Replay) -> None:
-    """Throughput that pairs were promised whose clients wait: a slow policy has fewer requests of theirs."""
+def _records(twin: Twin, told: Told) -> Records:
+    """(m,): as the engine gives them, the first request at time 0."""
+    found = np.zeros(len(told.number), [("outcome", "i8"), ("arrival_s", "f8"), ("finish_s", "f8")])
+    sent_s = told.arrival_s - twin.reach_s[told.number]
+    found["arrival_s"] = sent_s - sent_s.min()
+    found["finish_s"] = found["arrival_s"] + told.response_s
+    found["outcome"] = np.where(told.hit, HIT, np.where(np.isnan(told.response_s), DROPPED, LATE))
+    return found
+
+
+def _be_stricter(gap: Floats, every: Records, pairs: Ints, episode: Episode, waiting: Sequence[int]) -> None:
+    """Throughput that pairs were promised whose clients wait: a slow policy has fewer requests of theirs.
+
+    ``every``, ``pairs`` (m,): all that was sent in the replay.
+    """
     jobs, count = episode.problem.jobs, np.bincount(episode.problem.jobs.pair)
     asked = [p for p in np.flatnonzero(jobs.slo_kind >= 0).tolist() if p < len(count) and count[p]]
     for place, pair in enumerate(asked):
-        slo, mine = promised(jobs, pair), results[(jobs.pair == pair) & run.sent]
+        slo, mine = promised(jobs, pair), every[pairs == pair]
         length_s = float(np.nanmax([mine["arrival_s"].max(), np.nanmax(mine["finish_s"], initial=0.0)]))
-        if pair in run.waiting and slo.kind == "throughput" and length_s > 0.0:
+        if pair in waiting and slo.kind == "throughput" and length_s > 0.0:
             gap[place] = min(slo.gap(int(np.isfinite(mine["finish_s"]).sum()) / length_s), WORST)
 
 

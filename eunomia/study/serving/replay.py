@@ -19,17 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-import numpy as np
-import numpy.typing as npt
-
-from eunomia.core.arrays import Floats, Records
-from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
+from eunomia.core.arrays import Ints
 from eunomia.serving.devices.looking import AFTER_S, LEAST_WAIT_S, LOOK_SHARE
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.jobs import GONE, Job
 from eunomia.serving.dispatch.overheads import AGAIN, AHEAD, ASKED, FIRST, LOOK, MOVED, WAKE
 from eunomia.study.inference.policy import PolicyLike
-from eunomia.study.serving.replay_clients import Clients, Next
+from eunomia.study.serving.replay_clients import Clients, Next, Told
 from eunomia.study.serving.replay_start import dispatcher_of
 from eunomia.study.serving.replay_times import Times
 from eunomia.study.serving.twin import Twin
@@ -73,31 +69,19 @@ class Replay:
         self._events: list[tuple[float, int, Event]] = []
         self._count = self._wakes = self._coming = 0
         self._active_s, self._watched = 0.0, False
-        self.arrival_s, self.finish_s = np.full((2, len(twin.requests)), math.nan)
-        self.sent = np.zeros(len(twin.requests), np.bool_)
 
-    def play(self) -> tuple[npt.NDArray[np.bool_], Floats]:
-        """(n,): whether each request was in time, and its response [s], nan = none."""
-        twin, requests = self._twin, self._twin.requests
+    def play(self) -> Told:
+        """All that was sent, and what became of it."""
         for number in self._clients.alone:
-            self._comes(Next(float(requests.arrival_s[number]), number))
+            self._comes(Next(float(self._twin.requests.arrival_s[number]), number))
         while self._events and self._clients.left and not self._stuck:
             self._clock.time_s, _, event = heapq.heappop(self._events)
             event()
-        self.sent = self._clients.fill(self.arrival_s, self.finish_s)
-        reached_s = np.where(twin.failed, np.nan, self.finish_s - self.arrival_s)
-        hit = np.isfinite(reached_s) & (reached_s <= requests.relative_deadline_s + 1e-9)
-        return hit, reached_s + twin.reach_s
+        return self._clients.told()
 
-    def results(self) -> Records:
-        """(n,): the same as the engine gives it, the first request at time 0."""
-        hit, response_s = self.play()
-        found = np.zeros(len(hit), [("outcome", "i8"), ("arrival_s", "f8"), ("finish_s", "f8")])
-        sent_s = self.arrival_s - self._twin.reach_s
-        found["arrival_s"] = sent_s - np.nanmin(sent_s)
-        found["finish_s"] = found["arrival_s"] + response_s
-        found["outcome"] = np.where(hit, HIT, np.where(np.isnan(response_s), DROPPED, LATE))
-        return found
+    def places(self, told: Told) -> Ints:
+        """(n,): for each recorded request, which of ``told`` stands for it."""
+        return self._clients.places(told)
 
     @property
     def waiting(self) -> list[int]:
@@ -180,8 +164,6 @@ class Replay:
         network = self._networks[self._model[number]]
         job = Job(int(requests.pair[number]), network, sent_s, due_s, payload=number)
         self._clients.came(job, what)
-        if self._clients.counts(job):
-            self.arrival_s[number] = now_s
         if twin.given_up[number] and math.isfinite(twin.gone_s[number]):
             self._at(sent_s + float(twin.gone_s[number]), lambda: self._given_up(job))
         self.dispatcher.arrive(job)
@@ -265,8 +247,7 @@ class Replay:
         """All its blocks have run."""
         self.dispatcher.leave(job, dropped=job.cancelled, by_client=job.cancelled)
         if not job.cancelled:
-            if self._clients.counts(job):
-                self.finish_s[job.payload] = self._clock.time_s
+            self._clients.finished(job, self._clock.time_s)
             self._answered(job)
 
     def _begins(self, device: int, run: Run) -> None:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
@@ -23,36 +23,50 @@ class Prediction:
     """
 
     name: str
-    hit_rate: npt.NDArray[np.float64]
-    p95_s: npt.NDArray[np.float64]
+    hit_rate: Floats
+    p95_s: Floats
     overall: float
     failed: int = 0
 
 
 def measured(twin: Twin) -> Prediction:
     """What the server did."""
-    return _summary("measured", twin, twin.hit, twin.response_s)
+    return _summary("measured", twin.requests.pair, twin, twin.hit, twin.response_s)
 
 
 def predict(twin: Twin, policy: PolicyLike) -> Prediction:
     """What the server would do under a policy."""
     if twin.server is None:
-        return _summary(policy_name(policy), twin, *simulated(twin, policy))
+        return _summary(policy_name(policy), twin.requests.pair, twin, *simulated(twin, policy))
     replay = Replay(twin, policy)
-    return replace(_summary(policy_name(policy), twin, *replay.play()), failed=replay.failed)
+    told = replay.play()
+    found = _summary(policy_name(policy), twin.requests.pair[told.number], twin, told.hit, told.response_s)
+    return replace(found, failed=replay.failed)
 
 
-def replayed(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+def replayed(twin: Twin, policy: PolicyLike) -> tuple[Flags, Floats]:
     """The same request by request, in their order: whether in time, and the response (nan = none) [s].
 
-    By the server's own dispatcher where the recording says enough of it, else by the simulator's engine.
+    By the server's own dispatcher where the recording says enough of it, else by the simulator's engine. A pair whose
+    clients wait for their answers may send more or less under another policy: rates and percentiles are of ``sent``.
     """
-    if twin.server is not None:
-        return Replay(twin, policy).play()
-    return simulated(twin, policy)
+    if twin.server is None:
+        return simulated(twin, policy)
+    replay = Replay(twin, policy)
+    told = replay.play()
+    place = replay.places(told)
+    return told.hit[place], told.response_s[place]
 
 
-def simulated(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+def sent(twin: Twin, policy: PolicyLike) -> tuple[Ints, Flags, Floats]:
+    """The same of all that was sent in the replay: the pair of each, too."""
+    if twin.server is None:
+        return twin.requests.pair, *simulated(twin, policy)
+    told = Replay(twin, policy).play()
+    return twin.requests.pair[told.number], told.hit, told.response_s
+
+
+def simulated(twin: Twin, policy: PolicyLike) -> tuple[Flags, Floats]:
     """By the simulator's engine: fast, and blind to what the dispatcher does beside asking its policy."""
     outcome: Outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
     results = outcome.results
@@ -63,16 +77,13 @@ def simulated(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], np
     return hit, response_s
 
 
-def _summary(
-    name: str, twin: Twin, hit: npt.NDArray[np.bool_], response_s: npt.NDArray[np.float64]
-) -> Prediction:
-    pairs = range(len(twin.requests.agreements))
-    mine = [twin.requests.pair == n for n in pairs]
+def _summary(name: str, pair: Ints, twin: Twin, hit: Flags, response_s: Floats) -> Prediction:
+    mine = [pair == n for n in range(len(twin.requests.agreements))]
     rate = np.array([hit[m].mean() if m.any() else math.nan for m in mine])
     p95 = np.array([_p95(response_s[m]) for m in mine])
     return Prediction(name, rate, p95, float(hit.mean()))
 
 
-def _p95(values: npt.NDArray[np.float64]) -> float:
+def _p95(values: Floats) -> float:
     answered = values[~np.isnan(values)]
     return float(np.percentile(answered, 95.0)) if len(answered) else math.nan

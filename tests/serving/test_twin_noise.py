@@ -9,7 +9,7 @@ import pytest
 
 from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.dispatch.overheads import DRAWS, KEPT, Latest
+from eunomia.serving.dispatch.overheads import DRAWS, KEPT, MANY_DRAWS, Latest
 from eunomia.study.serving.twin import twin_of
 from eunomia.study.serving.twin_costs import pieces
 from eunomia.study.serving.twin_predict import predict
@@ -79,6 +79,16 @@ def test_draws_stand_for_the_latest_values_with_their_mean() -> None:
     assert len(draws) == DRAWS and draws == sorted(draws) and max(draws) < 9.0, "the old ones are gone"
     assert 4006 == latest.count > KEPT and np.mean(draws) == pytest.approx(1.0, abs=0.1)
     assert draws[DRAWS // 2] == pytest.approx(np.log(2.0), abs=0.1) and len(values) == 100
+
+
+def test_a_rare_stall_stays_as_rare_as_it_was() -> None:
+    latest = Latest(kept=512)
+    for n in range(512):
+        latest.put(27.0 if n == 100 else 1.0 + n / 1000)
+    draws = latest.draws(MANY_DRAWS)
+    assert draws == sorted(draws) and np.mean(draws) == pytest.approx(latest.mean)
+    assert len(latest.draws()) == DRAWS
+    assert np.mean(np.array(draws) > 2.0) == 1 / 512, "not one of four in each 64"
 
 
 def test_a_sample_stands_for_many_times_as_many_values_as_it_keeps() -> None:

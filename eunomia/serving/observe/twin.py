@@ -12,7 +12,7 @@ import orjson
 from eunomia.core.data import Json
 from eunomia.serving.devices.looking import LEAST_WAIT_S
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.dispatch.overheads import DELAYS, FEW_MOVES, means_s
+from eunomia.serving.dispatch.overheads import DELAYS, FEW_MOVES, MANY_DRAWS, means_s
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
@@ -89,9 +89,11 @@ def settings(service: Service) -> Json:
         "factors": [each.draws() for each in costs.factors],
         "look_s": LEAST_WAIT_S,
         "spread": [float(s) for s in costs.spread],
-        "delays": {kind: [each.delays[kind].draws() for each in dispatcher.overheads] for kind in DELAYS},
+        "delays": {
+            kind: [each.delays[kind].draws(MANY_DRAWS) for each in dispatcher.overheads] for kind in DELAYS
+        },
         "runs": {
-            name: [each.draws() for each in costs.run_factors.get(network.index, ())]
+            name: [each.draws(MANY_DRAWS) for each in costs.run_factors.get(network.index, ())]
             for name, network in networks.items()
         },
         "options": {

@@ -52,8 +52,8 @@ STRANGERS = ("squeezenet", "densenet121")
 POINTS, P95 = 2.0, 0.10
 PROBE = "probe"
 COLUMNS = (
-    "policy, load, tenant; hits, server|.1%; hits, twin|.1%; points apart|.1f; p95 ms, server|.1f; "
-    "p95 ms, twin|.1f; apart|+.0%; from|+.0%; to|+.0%; within 2 points and 10 %"
+    "policy, load, tenant; requests; hits, server|.1%; hits, twin|.1%; points apart|+.1f; from|+.1f; to|+.1f; "
+    "p95 ms, server|.1f; p95 ms, twin|.1f; apart|+.0%; from|+.0%; to|+.0%; within 2 points and 10 %"
 )
 Seeds = Sequence[Any]  # by seed: live and told, of each hits and response times [s]
 LIVE, ANOTHER = "live", ", another"
@@ -204,26 +204,22 @@ def replay(
 
 
 def row(label: str, seeds: Seeds) -> list[Cell]:
-    """Figures of server and twin over all seeds, and how far they are apart."""
-    hits = [np.concatenate([seed[who][0] for seed in seeds]).mean() for who in (0, 1)]
-    p95_s = [np.nanpercentile(np.concatenate([seed[who][1] for seed in seeds]), 95.0) for who in (0, 1)]
-    points, apart = abs(hits[1] - hits[0]) * 100, p95_s[1] / p95_s[0] - 1.0
-    low, high = apart_over_seeds(seeds)
-    fine = bool(points <= POINTS and abs(apart) <= P95)
-    return [label, *hits, points, *(s * 1e3 for s in p95_s), apart, low, high, fine]
+    """Figures of server and twin over all seeds, and how far they are apart; so, too, for seeds drawn anew."""
+    arrays = [[[np.array(part, float) for part in one] for one in seed] for seed in seeds]
+    drawn = np.random.default_rng(0).integers(len(seeds), size=(1000, len(seeds)))
+    found = [apart([arrays[n] for n in mine])[2:] for mine in drawn]
+    around = np.percentile(found, [2.5, 97.5], axis=0).T.tolist()
+    hits, p95_s, points, share = apart(arrays)
+    requests = ", ".join(f"{sum(len(seed[who][0]) for seed in arrays):,}" for who in (0, 1))
+    fine = abs(points) <= POINTS and abs(share) <= P95
+    return [label, requests, *hits, points, *around[0], *(s * 1e3 for s in p95_s), share, *around[1], fine]
 
 
-def apart_over_seeds(seeds: Seeds) -> tuple[float, float]:
-    """How far the 95th percentiles are apart when seeds are drawn with replacement, 95 % of a thousand draws."""
-    rng = np.random.default_rng(0)
-    apart = []
-    for _ in range(1000):
-        drawn = rng.integers(len(seeds), size=len(seeds))
-        parts = ([np.array(seeds[n][who][1], float) for n in drawn] for who in (0, 1))
-        real, told = (np.nanpercentile(np.concatenate(part), 95.0) for part in parts)
-        apart.append(told / real - 1.0)
-    low, high = np.percentile(apart, [2.5, 97.5])
-    return float(low), float(high)
+def apart(seeds: Seeds) -> tuple[list[float], list[float], float, float]:
+    """Hits and 95th percentiles [s] of both over these seeds, and how far they are apart [points], [share]."""
+    both = [[np.concatenate([seed[who][n] for seed in seeds]) for n in (0, 1)] for who in (0, 1)]
+    hits, p95_s = [float(hit.mean()) for hit, _ in both], [float(np.nanpercentile(s, 95.0)) for _, s in both]
+    return hits, p95_s, (hits[1] - hits[0]) * 100, p95_s[1] / p95_s[0] - 1.0
 
 
 def measure(options: Options) -> Iterator[Table]:
@@ -253,7 +249,9 @@ def _measured(part: str, setting: Setting, options: Options, policies: Sequence[
             seen = [(a[tenant][LIVE], b[tenant][told_by or policy]) for a, b in zip(live, told, strict=True)]
             yield row(f"{label}, {setting.words.format(load)}, {tenant}", seen)
 
-    note = "All seeds together; from, to: a bootstrap over seeds (95 %). The verdict is that of the figure before."
+    note = (
+        "All seeds together, requests of both; from, to: of the figure before, a bootstrap over seeds (95 %)."
+    )
     own = [line for policy in policies for line in rows(f"`{policy}`", policy, policy)]
     yield bench.table(part, COLUMNS, own, [note])
     if twice := [line for p in again for line in rows(f"`{p}`", f"{p}{ANOTHER}", p, LIVE)]:

@@ -193,7 +193,6 @@ class ServerConfig(Section):
     )
     arena_mib: Mib = 256.0
     max_body_mib: Mib = 64.0
-    max_grpc_mib: Mib = 16.0  # of a message over gRPC, whose library copies it in the event loop
     max_json_mib: Mib = 16.0  # of a message whose numbers are JSON; raw tensors need none
     drain_s: Positive = 10.0
     max_connections: Count = (
@@ -202,7 +201,6 @@ class ServerConfig(Section):
     head_s: Positive = 10.0  # for the first header of a connection
     idle_s: Positive = 75.0  # between two requests
     body_s: Positive = 30.0  # for a body
-    age_s: Positive = 60.0  # of a connection over gRPC, in whose place its client then gets a new one
     shared_memory: bool = (
         False  # for callers on this machine; keys start with the tenant: /gold:NAME, /gold@NAME
     )

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from aiohttp import web
 
@@ -48,15 +48,17 @@ from eunomia.serving.replicas.fleet import Fleet, HasBoard
 from eunomia.serving.replicas.rule import ReplicaOptions
 from eunomia.serving.service import Service
 from eunomia.serving.takeover.line import Estate
-from eunomia.serving.takeover.sockets import connected, why_taken
+from eunomia.serving.takeover.sockets import why_taken
 from eunomia.serving.takeover.succession import HANDSHAKE_S, Succession
 from eunomia.serving.tenants.bodies import Bodies
 from eunomia.serving.tenants.following import FOLLOW_S, Shared, follow
 from eunomia.serving.tenants.grants import Directory
 from eunomia.serving.tenants.limits import Limits
 
+if TYPE_CHECKING:
+    from eunomia.serving.rpc.opening import RpcPort
+
 log = logging.getLogger("eunomia.serving")
-AGE_VARIES = 1.2  # connections of gRPC end at their age, a tenth sooner or later
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,6 @@ class ServerOptions:
     block_s: float = 1.5e-3
     arena_bytes: int = 256 * 1024**2
     max_body_bytes: int = 64 * 1024**2
-    max_grpc_bytes: int = 16 * 1024**2  # of one message: its library copies it in the event loop
     max_json_bytes: int = 16 * 1024**2  # of one message whose numbers are JSON
     drain_s: float = 10.0
     placement: Literal["policy", "least_degradation"] = "policy"
@@ -155,17 +156,16 @@ class Server:
         self.left = 0
         self._runner: web.AppRunner | None = None
         self.listening: Sequence[socket.socket] = ()
-        self._reception: Reception | None = None
+        self.listening_rpc: Sequence[socket.socket] = ()
+        self._receptions: list[Reception] = []
         self.succession = Succession(self, options.host)
         self._json: JsonProcess | None = None
-        self._making: set[asyncio.Task[None]] = set()  # answers over HTTP
+        self._inference: Inference | None = None
         self._audit: Audit | None = None
-        self._grpc: Any = None
+        self._grpc: RpcPort | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None
-        self._follower: asyncio.Task[None] | None = None
+        self._watchers: list[asyncio.Task[None]] = []
         self._exchange: asyncio.Task[None] | None = None
-        self._looker: asyncio.Task[None] | None = None
 
     def _shelf(self, label: str) -> PolicyShelf:
         """Other policies may take over while the server runs; with a folder, they are remembered."""
@@ -197,14 +197,15 @@ class Server:
             if before is not None:
                 self._open_ledger(before.lock)
             if isinstance(self.options.directory, Shared):
-                self._follower = asyncio.create_task(
-                    follow(self.options.directory, self.options.follow_s, self._forget_the_gone)
-                )
+                following = follow(self.options.directory, self.options.follow_s, self._forget_the_gone)
+                self._watchers.append(asyncio.create_task(following))
             await self._open_http(before)
             if self.options.grpc_port is not None:
-                await self._open_grpc(self.options.grpc_port, alone=before is None)
+                await self._open_grpc(self.options.grpc_port, before)
+            elif before is not None:
+                before.rpc_at(None)
             await self.succession.begin()
-            self._looker = asyncio.create_task(self.service.books.front.keep())
+            self._watchers.append(asyncio.create_task(self.service.books.front.keep()))
             if self.options.replicas is not None:
                 self._exchange = asyncio.create_task(self._join(self.options.replicas).keep())
         except BaseException:
@@ -215,6 +216,8 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         """No new requests; those inside get up to ``drain_s`` to finish; then everything stops."""
         self.service.draining = True
+        if self._grpc is not None:
+            self._grpc.leave()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._drained(), self.options.drain_s)
         self.left = self.inside
@@ -233,24 +236,22 @@ class Server:
         return sum(self.service.limits.active(grant.name) for grant in self.options.directory.all())
 
     async def _drained(self) -> None:
-        while self.pool.busy or self._making:
+        while self.pool.busy or (self._inference is not None and self._inference.making):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)  # the last answers are on their way
 
     async def _stop(self) -> None:
         self.service.draining = True
-        if self._grpc is not None:
-            await self._grpc.stop(0.5)
         await self.pool.close()
-        if self._reception is not None:
-            self._reception.close()
+        for reception in self._receptions:
+            reception.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        if self._reception is not None:
-            self._reception.end()
+        for reception in self._receptions:
+            reception.end()
         if self._json is not None:
             self._json.close()
-        for task in (self._keeper, self._watcher, self._follower, self._exchange, self._looker):
+        for task in (self._keeper, *self._watchers, self._exchange):
             if task is not None:
                 task.cancel()
         self.pool.dispatcher.later.settle()
@@ -296,22 +297,23 @@ class Server:
     async def last(self) -> None:
         """After another process has taken over: until nobody is connected any more, or it takes too long."""
         limits = self.options.connections
-        most_s = AGE_VARIES * limits.age_s + self.options.drain_s
+        most_s = limits.idle_s + self.options.drain_s
         await self.succession.last(most_s, limits.head_s if self.options.tls else HANDSHAKE_S)
 
     def stop_listening(self) -> None:
         """Another process serves: no new connections, and those over HTTP end with their next answer."""
-        if self._reception is not None:
-            self._reception.close()
+        for reception in self._receptions:
+            reception.close()
         self.service.leaving = True
+        if self._grpc is not None:
+            self._grpc.leave()
         if self._exchange is not None:
             self._exchange.cancel()
 
     @property
     def connected(self) -> int:
         """Connections, of both protocols."""
-        http = self.service.connections
-        return (len(http) if http else 0) + (connected(self.grpc_port) if self.grpc_port else 0)
+        return sum(len(reception.connections) for reception in self._receptions)
 
     async def _open_http(self, before: Estate | None) -> None:
         limits, ports = self.options.connections, 1 if self.options.grpc_port is None else 2
@@ -324,10 +326,10 @@ class Server:
         await self._runner.setup()
         rest = self._runner.server
         assert rest is not None, "set up above"
-        self._watcher = asyncio.create_task(connections.watch())
+        self._watchers.append(asyncio.create_task(connections.watch()))
         self.service.connections = connections
         inference = Inference(self.service, front.json, self.options.max_body_bytes, connections)
-        self._making = inference.making
+        self._inference = inference
         try:
             if before is not None:
                 self.listening = [socket.socket(fileno=n) for n in before.listening]
@@ -338,24 +340,22 @@ class Server:
         self.http_port = self.listening[0].getsockname()[1]
         connections.hearing = hearing = Hearing(self.service.rota.begin)
         made = self.listening, connections, lambda: Lane(rest, inference)
-        self._reception = Reception(*made, self.service.rota, hearing, self._tls)
+        self._receptions.append(Reception(*made, self.service.rota, hearing, self._tls))
 
-    async def _open_grpc(self, port: int, *, alone: bool) -> None:
-        from eunomia.serving.fronts.grpc_server import open_grpc
+    async def _open_grpc(self, port: int, before: Estate | None) -> None:
+        from eunomia.serving.rpc.opening import RpcPort
 
-        assert self._json is not None and self.service.connections is not None, "HTTP is open already"
-        address, limits = f"{self.options.host}:{port}", self.service.connections.limits
-        why = why_taken(self.options.host, port) if port and alone else ""
-        if why:
-            raise OutputError(self._closed("grpc_port", port, why))
-        files = self.options.tls and tuple(path.read_bytes() for path in self.options.tls)
+        assert self._inference is not None, "HTTP is open already"
         try:
-            largest = min(self.options.max_body_bytes, self.options.max_grpc_bytes)
-            self._grpc, self.grpc_port = await open_grpc(
-                self.service, self._json, limits, largest, address, files
-            )
-        except RuntimeError:
+            handed = before.rpc_at(port) if before is not None else []
+            self.listening_rpc = handed or await sockets_at(self.options.host, port)
+        except OSError:
             raise OutputError(self._closed("grpc_port", port)) from None
+        self.grpc_port = self.listening_rpc[0].getsockname()[1]
+        tls = tls_context(self.options.tls, protocol="h2") if self.options.tls else None
+        self._grpc = RpcPort(self._inference, self.listening_rpc, tls)
+        self._watchers.append(asyncio.create_task(self._grpc.connections.watch()))
+        self._receptions.append(self._grpc.reception)
 
     def _closed(self, key: str, port: int, why: str = "") -> str:
         """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""

@@ -38,6 +38,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield live
 
 
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The same in the event loop that `eunomia serve` has."""
+    uvloop = pytest.importorskip("uvloop")
+    with running(tmp_path_factory.mktemp("quick"), run=uvloop.run) as live:
+        yield live
+
+
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stock.Place]:
     """A server in a process of its own, with a small network and a large one."""

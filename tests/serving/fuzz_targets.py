@@ -40,7 +40,8 @@ def grpc(data: bytes) -> None:
     from eunomia.serving.protocol.rpc import parse_message, read_message, split_message, take_contents_out
 
     with suppress(DecodeError, ServingError):
-        rest, raw = split_message(data, len(data))
+        pieces, raw = split_message(data, len(data))
+        rest = bytes(pieces.joined())
         read_message(parse_message(rest), raw)
         read_message(pb.ModelInferRequest.FromString(data))
         take_contents_out(rest)

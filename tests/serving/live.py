@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.client import HTTPConnection
@@ -44,8 +44,10 @@ def options(folder: Path) -> ServerOptions:
 
 
 @contextmanager
-def running(folder: Path, **changes: object) -> Iterator[Server]:
-    """Ready inside the block; errors of the start are raised here."""
+def running(
+    folder: Path, run: Callable[[Coroutine[None, None, None]], None] = asyncio.run, **changes: object
+) -> Iterator[Server]:
+    """Ready inside the block; errors of the start are raised here. ``run``: its event loop."""
     found: list[Server] = []
     failed: list[BaseException] = []
     ready, stop = threading.Event(), threading.Event()
@@ -62,7 +64,7 @@ def running(folder: Path, **changes: object) -> Iterator[Server]:
         finally:
             ready.set()
 
-    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread = threading.Thread(target=lambda: run(main()))
     thread.start()
     ready.wait(PATIENCE_S)
     if failed:

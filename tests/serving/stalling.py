@@ -19,9 +19,11 @@ CHUNK = bytes(MAX_FRAME)
 class Stalling:
     """One connection. ``room``: bytes that each stream may still send. ``ended``: streams that the server ended."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, source: str = "") -> None:
         host, _, port = address.rpartition(":")
-        self._line = socket.create_connection((host, int(port)))
+        self._line = socket.create_connection(
+            (host, int(port)), source_address=(source, 0) if source else None
+        )
         self._line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(SETTINGS, 0, 0, b""))
         self.room: dict[int, int] = {0: WINDOW}
         self.sent: dict[int, int] = {}
@@ -35,10 +37,7 @@ class Stalling:
         fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "x",
                   "content-type": "application/grpc", "te": "trailers", **headers}  # fmt: skip
         block = b"".join(b"\0" + _text(name) + _text(value) for name, value in fields.items())
-        try:
-            self._line.sendall(_frame(HEADERS, 4, number, block))
-        except OSError:  # the server has hung up already
-            self.closed = True
+        if not self._send(_frame(HEADERS, 4, number, block)):
             return number
         self.room[number], self.sent[number] = self._initial, 0
         self._data(number, b"\0" + struct.pack(">I", size))
@@ -64,6 +63,20 @@ class Stalling:
             pass
         return len(self.sent) if self.closed else len(self.ended)
 
+    def take_back(self, number: int, content: bytes) -> None:
+        """Reset a stream, and send what was on its way before the server says so."""
+        size = min(len(content), self.room[0], self.room[number])
+        while size > 0 and (piece := content[: min(size, MAX_FRAME)]) and self._data(number, piece):
+            size -= len(piece)
+        self._send(_frame(RST_STREAM, 0, number, (8).to_bytes(4, "big")))
+        self.sent.pop(number, None)
+        while self._hear(0.0):
+            pass
+
+    def end(self, number: int) -> None:
+        """No more of this message comes."""
+        self._send(_frame(DATA, 1, number, b""))
+
     def close(self) -> None:
         """Leave."""
         self._line.close()
@@ -71,11 +84,16 @@ class Stalling:
     def _granted(self, number: int) -> bool:
         return self.room[number] > 0 and self.room[0] > 0
 
-    def _data(self, number: int, content: bytes) -> bool:
+    def _send(self, frame: bytes) -> bool:
+        """Whether the server has not hung up."""
         try:
-            self._line.sendall(_frame(DATA, 0, number, content))
+            self._line.sendall(frame)
         except OSError:
             self.closed = True
+        return not self.closed
+
+    def _data(self, number: int, content: bytes) -> bool:
+        if not self._send(_frame(DATA, 0, number, content)):
             return False
         self.sent[number] += len(content)
         self.room[number] -= len(content)
@@ -123,9 +141,9 @@ class Stalling:
 
 
 @contextmanager
-def stalling(address: str) -> Iterator[Stalling]:
-    """One connection, closed after the block."""
-    line = Stalling(address)
+def stalling(address: str, source: str = "") -> Iterator[Stalling]:
+    """One connection, closed after the block; ``source``: the client's own address."""
+    line = Stalling(address, source)
     try:
         yield line
     finally:

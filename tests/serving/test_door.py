@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,22 +17,18 @@ from hypothesis import strategies as st
 from eunomia.serving.protocol.errors import BadRequest, Refused, ServingError
 from eunomia.serving.protocol.infer import SMALL_BYTES
 from eunomia.serving.server import Server
-from eunomia.serving.tenants.circle import stranger_at
 from eunomia.serving.tenants.slots import Slots
 from tests.patience import PATIENCE_S, until, until_async
 from tests.serving.live import GOLD, SIDE, SILVER, running
 from tests.serving.made_up import examples, messages
-from tests.serving.stalling import WINDOW, Stalling, stalling
+from tests.serving.stalling import Stalling, stalling
 
 grpc = pytest.importorskip("grpc")
 from tritonclient.grpc import service_pb2 as pb  # noqa: E402
 from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
 
-from eunomia.serving.fronts import grpc_wire  # noqa: E402
-from eunomia.serving.fronts.barring import Connected  # noqa: E402
 from eunomia.serving.fronts.connections import ConnectionLimits  # noqa: E402
-from eunomia.serving.fronts.grpc import caller_of  # noqa: E402
-from eunomia.serving.fronts.grpc_door import Door, DoorLimits  # noqa: E402
+from eunomia.serving.http2.call import WINDOW  # noqa: E402
 from eunomia.serving.protocol.rpc import (  # noqa: E402
     MAX_FIELDS,
     _number,
@@ -47,7 +42,7 @@ MIB = 1024**2
 STREAMS, SIZE = 8, 3 * MIB
 MANY = 600  # more than a connection may have streams
 IMAGE = np.random.default_rng(0).random((1, 3, SIDE, SIDE), np.float32)
-FEW = ConnectionLimits(buffered_bytes=256 * 1024, body_s=4.0, idle_s=4.0)  # the least number of places: four
+FEW = ConnectionLimits(buffered_bytes=16 * MIB, body_s=4.0, idle_s=4.0)  # the least number of places: four
 
 
 def path(name: str) -> str:
@@ -75,7 +70,6 @@ def infer(server: Server, name: str = GOLD, *, typed: bool = False, request_id: 
 
 
 def test_one_connection_with_more_calls_than_streams_loses_none(plain: Server) -> None:
-    # The library refuses streams while old ones are not taken down yet, and clients report UNAVAILABLE: 9 of 10 here.
     message = pb.ModelInferRequest(model_name="small")
     message.inputs.add(name="image", datatype="FP32", shape=IMAGE.shape)
     message.raw_input_contents.append(IMAGE.tobytes())
@@ -93,6 +87,7 @@ def test_without_a_key_no_message_is_taken_in(plain: Server, rpc: str) -> None:
         for _ in range(STREAMS):
             line.begin(path(rpc), SIZE, {})
         assert line.push(SIZE - 1) <= STREAMS * WINDOW
+        assert not plain.service.bodies.held
         assert line.hear_out(STREAMS, PATIENCE_S) == STREAMS
 
 
@@ -141,10 +136,10 @@ def test_no_more_connections_than_the_limit(tmp_path: Path) -> None:
 
 def test_numbers_one_by_one_give_the_answer_of_raw_ones(plain: Server, tmp_path: Path) -> None:
     assert infer(plain, typed=True).raw_output_contents == infer(plain).raw_output_contents
-    with running(tmp_path, max_json_bytes=10_000, max_grpc_bytes=60_000) as server:
+    with running(tmp_path, max_json_bytes=10_000, max_body_bytes=60_000) as server:
         for asked, said in (
             ({"typed": True}, "use raw_input_contents"),
-            ({"request_id": "7" * 60_000}, "larger than max .* vs. 60000"),
+            ({"request_id": "7" * 60_000}, "the message has 109188 bytes; at most 60000 are taken here"),
         ):
             with pytest.raises(grpc.RpcError) as caught:
                 infer(server, **asked)
@@ -172,9 +167,9 @@ def test_a_message_taken_apart_says_what_protobuf_says(message: Any) -> None:
     def apart(*, numbers_too: bool) -> Any:
         rest, raw = split_message(data, len(data))
         if numbers_too:
-            rest, numbers = take_contents_out(rest)
-            return read_message(parse_message(rest), raw, numbers)
-        return read_message(parse_message(rest), raw)
+            left, numbers = take_contents_out(bytes(rest.joined()))
+            return read_message(parse_message(left), raw, numbers)
+        return read_message(parse_message(bytes(rest.joined())), raw)
 
     whole = outcome(lambda: read_message(pb.ModelInferRequest.FromString(data)))
     assert outcome(lambda: apart(numbers_too=False)) == whole
@@ -187,7 +182,7 @@ def test_a_message_taken_apart_says_what_protobuf_says(message: Any) -> None:
 def test_any_bytes_are_a_message_or_refused_in_words(data: bytes) -> None:
     try:
         rest, raw = split_message(data, len(data))
-        parse_message(rest)
+        parse_message(bytes(rest.joined()))
     except BadRequest as error:
         assert str(error)
     else:
@@ -230,25 +225,22 @@ def test_an_input_that_is_no_message_is_refused(torn: bytes) -> None:
     inner = torn + bytes(SMALL_BYTES)
     data = b"\x2a" + _number(len(inner)) + inner
     with pytest.raises(BadRequest):
-        parse_message(split_message(data, len(data))[0])
+        parse_message(bytes(split_message(data, len(data))[0].joined()))
     many = b"\x0a\x00" * (SMALL_BYTES // 2 + 1)
     with pytest.raises(BadRequest, match=f"an input of the message has more than {MAX_FIELDS} fields"):
         split_message(b"\x2a" + _number(len(many)) + many, 10**6)
 
 
-def test_of_a_key_that_is_given_twice_the_first_counts() -> None:
+def test_of_a_key_that_is_given_twice_the_first_counts(plain: Server) -> None:
     """Whoever stands in front may have looked at the first alone."""
-    metadata = (
-        ("authorization", "Bearer a"),
-        ("x-tenant-id", "t"),
-        ("authorization", "Bearer b"),
-        ("x-tenant-id", "u"),
-    )
-    context: Any = Mock()
-    context.invocation_metadata.return_value, context.time_remaining.return_value = metadata, None
-    context.peer.return_value = "ipv4:192.0.2.1:4711"
-    caller = caller_of(context)
-    assert (caller.key, caller.tenant_id) == ("a", "t")
+    asked = pb.ModelMetadataRequest(name="small")
+    with grpc.insecure_channel(address(plain)) as channel:
+        stub = stubs.GRPCInferenceServiceStub(channel)
+        good, bad = ("authorization", f"Bearer {GOLD}"), ("authorization", "Bearer eun_nobody")
+        assert stub.ModelMetadata(asked, metadata=(good, bad), timeout=PATIENCE_S).name == "small"
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.ModelMetadata(asked, metadata=(bad, good), timeout=PATIENCE_S)
+    assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 # --- places ----------------------------------------------------------------------------------------------
@@ -304,56 +296,23 @@ def test_who_floods_gets_half_and_others_get_in() -> None:
         pass
 
 
-def test_a_message_that_is_here_waits_for_its_turn_and_keeps_its_place() -> None:
-    """A thousand at once go one in each round of the loop; what waits is no more than the places hold."""
-
-    async def run() -> None:
-        went: list[str] = []
-        gate = asyncio.Event()
-
-        async def turn(tenant: str) -> None:
-            await gate.wait()
-            went.append(tenant)
-
-        async def as_it_is(message: bytes, most: int, tenant: str) -> bytes:
-            return message
-
-        door = Door(DoorLimits(PATIENCE_S, PATIENCE_S, 4), as_it_is, turn)
-        context: Any = SimpleNamespace(read=lambda: asyncio.sleep(0, b"message"), peer=lambda: "")
-        reading = [asyncio.create_task(door.read(context, "bronze")) for _ in range(5)]
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert door.messages.held == {"bronze": 2} and not went
-        gate.set()
-        assert await asyncio.gather(*reading) == [b"message"] * 5 and went == ["bronze"] * 5
-
-    asyncio.run(run())
-
-
-def test_strangers_whose_messages_do_not_come_keep_no_tenant_waiting() -> None:
-    """As it was, health checks from sixty addresses held all places, each for ``body_s``."""
-
-    async def run() -> None:
-        async def at_once(tenant: str) -> None: ...
-
-        async def as_it_is(message: bytes, most: int, tenant: str) -> bytes:
-            return message
-
-        door, gate = Door(DoorLimits(PATIENCE_S, PATIENCE_S, 4), as_it_is, at_once), asyncio.Event()
-        silent = SimpleNamespace(read=gate.wait, peer=lambda: "")
-        whole: Any = SimpleNamespace(read=lambda: asyncio.sleep(0, b"message"), peer=lambda: "")
-        crowd = [asyncio.create_task(door.read(silent, stranger_at(f"10.0.0.{n}"))) for n in range(60)]
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert await door.read(whole, GOLD) == b"message"
-        async with door.stream(whole, GOLD) as messages:
-            assert await anext(messages) == b"message"
-        for one in crowd:
-            one.cancel()
-        await asyncio.gather(*crowd, return_exceptions=True)
-        assert await door.read(whole, stranger_at("10.0.1.0")) == b"message"
-
-    asyncio.run(run())
+def test_strangers_whose_messages_do_not_come_keep_no_tenant_waiting(narrow: Server) -> None:
+    """Health checks from sixty addresses held all places once, each for ``body_s``."""
+    with ExitStack() as crowd:
+        for n in range(60):
+            line = crowd.enter_context(stalling(address(narrow), f"127.0.1.{n}"))
+            line.begin("/grpc.health.v1.Health/Check", 9, {})
+            line.begin(path("ModelStreamInfer"), SIZE, {})
+        assert infer(narrow).model_name == "small"
+        with grpc.insecure_channel(address(narrow)) as channel:
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            assert check(b"", timeout=PATIENCE_S) == b"\x08\x01"
+            stream = stubs.GRPCInferenceServiceStub(channel).ModelStreamInfer(
+                iter([pb.ModelInferRequest(model_name="small", id="8")]),
+                metadata=tuple(key(GOLD).items()),
+                timeout=PATIENCE_S,
+            )
+            assert next(stream).infer_response.id == "8"
 
 
 def test_many_clients_of_one_address_may_watch_the_servers_health(plain: Server) -> None:
@@ -366,21 +325,14 @@ def test_many_clients_of_one_address_may_watch_the_servers_health(plain: Server)
             call.cancel()
 
 
-def test_a_message_that_its_client_takes_back_is_no_flood() -> None:
-    """The library calls it the end of the call, not an error: its bytes came, and belong to no message."""
-
-    async def taken_back() -> object:
-        return grpc.aio.EOF
-
-    async def at_once(tenant: str) -> None: ...
-
-    async def as_it_is(message: bytes, most: int, tenant: str) -> bytes:
-        return message
-
-    door, largest = Door(DoorLimits(60.0, 60.0, 4), as_it_is, at_once), 16 * MIB
-    context = SimpleNamespace(read=taken_back, peer=lambda: "a")
-    with pytest.raises(BadRequest, match="no message"):
-        asyncio.run(door.read(context, GOLD, largest))
-    received = largest + grpc_wire.STREAMS * (grpc_wire.WINDOW + grpc_wire.CALL)
-    door.wire._judge(Connected(0, 0, "a", received), door.wire._account("a").since_s)
-    assert door.wire.ended == 0
+def test_messages_that_their_clients_take_back_are_no_flood(plain: Server) -> None:
+    """Their bytes came, and belong to no call: its deadline passed meanwhile."""
+    with stalling(address(plain)) as line:
+        for _ in range(200):
+            number = line.begin(path("ModelInfer"), SIZE, key(GOLD))
+            line.take_back(number, bytes(3 * 16384))
+        until(lambda: not plain.service.bodies.held)
+        last = line.begin(path("ServerLive"), 0, {})
+        line.end(last)
+        assert line.hear_out(1, PATIENCE_S) and not line.closed and last in line.ended
+    assert infer(plain).model_name == "small"

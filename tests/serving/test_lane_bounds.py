@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.dense import DenseHandler
-from eunomia.serving.fronts.exchange import FEW
 from eunomia.serving.fronts.head import MOST, MOST_FIELDS, read_head
 from eunomia.serving.fronts.lane import AT_ONCE, LINGER_BYTES
 from eunomia.serving.fronts.waiting import Waiting
 from eunomia.serving.protocol.errors import Refused
+from eunomia.serving.protocol.pieces import Gathered
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.bodies import Bodies, Body
 from tests import children
@@ -48,9 +48,11 @@ def test_a_body_in_crumbs_becomes_few_pieces() -> None:
         one.data_received(f"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\n{head}\r\n".encode())
         exchange = one._exchange
         assert exchange is not None
-        for byte in text + raw:
+        for byte in (text + raw)[:-1]:
             one.data_received(bytes([byte]))
-        assert len(exchange.pieces) == FEW + 1 and b"".join(exchange.pieces) == text + raw
+        body = exchange.body
+        one.data_received(raw[-1:])
+        assert len(body.pieces) == Gathered.FEW + 1 and body.so_far().joined() == text + raw
         assert len(wire.sent) == 1 and b"no such network" in wire.sent[0]
         (request,) = one._inference.service.requests  # type: ignore[attr-defined]
         data = request.inputs[0].data
@@ -173,7 +175,7 @@ def test_a_server_that_ends_waits_for_answers_in_the_making() -> None:
         head = f"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
         one.data_received(head.encode() + body)
         assert len(making) == 1
-        ending: Any = SimpleNamespace(pool=SimpleNamespace(busy=False), _making=making)
+        ending: Any = SimpleNamespace(pool=SimpleNamespace(busy=False), _inference=one._inference)
         await asyncio.wait_for(Server._drained(ending), PATIENCE_S)
         assert not making and b" 400 " in b"".join(one.transport.sent)
         one._inference.json.close()

@@ -17,13 +17,13 @@ import pytest
 
 from eunomia.serving import server as served
 from eunomia.serving.fronts import connections as bounds
-from eunomia.serving.fronts import grpc_server, hearing, reception, records
-from eunomia.serving.fronts.barring import read_from
+from eunomia.serving.fronts import hearing, reception, records
 from eunomia.serving.fronts.certificate import handshake_s, tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.lane import Lane
+from eunomia.serving.fronts.received import read_from
 from eunomia.serving.fronts.reception import Reception, sockets_at
 from eunomia.serving.fronts.records import Records
 from eunomia.serving.fronts.rota import Rota
@@ -190,22 +190,16 @@ def trusting() -> ssl.SSLContext:
 
 def test_both_protocols_share_the_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
-    given: list[int] = []
-    opening = grpc_server.open_grpc
 
     def room(wanted: int, ports: int) -> int:
         asked.append((wanted, ports))
         return 70
 
-    async def opened(service: Any, json: Any, limits: ConnectionLimits, *rest: Any) -> Any:
-        given.append(limits.most)
-        return await opening(service, json, limits, *rest)
-
     monkeypatch.setattr(served, "room_for", room)
-    monkeypatch.setattr(grpc_server, "open_grpc", opened)
     with running(tmp_path, connections=ConnectionLimits(most=100)) as server:
         assert server.service.connections is not None and server.service.connections.limits.most == 70
-    assert (asked, given) == ([(100, 2)], [70])
+        assert server._grpc is not None and server._grpc.connections.limits.most == 70
+    assert asked == [(100, 2)]
 
 
 class Echo(asyncio.Protocol):

@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 from tests.serving.live import running
 
 grpc = pytest.importorskip("grpc")
-from eunomia.serving.fronts import health, reflection  # noqa: E402
+from eunomia.serving.rpc import health, reflection  # noqa: E402
 
 INFERENCE = "inference.GRPCInferenceService"
 

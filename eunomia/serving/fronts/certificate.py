@@ -10,8 +10,11 @@ from pathlib import Path
 from eunomia.core.errors import ConfigError
 
 
-def tls_context(files: tuple[Path, Path]) -> ssl.SSLContext:
-    """TLS 1.2 and later, with a certificate and its private key; raises ConfigError naming file and key."""
+def tls_context(files: tuple[Path, Path], protocol: str = "") -> ssl.SSLContext:
+    """TLS 1.2 and later, with a certificate and its private key; raises ConfigError naming file and key.
+
+    ``protocol``: what clients are offered on top of it; "" = nothing is said.
+    """
     for key, file in zip(("tls_cert", "tls_key"), files, strict=True):
         try:
             text = file.read_bytes()
@@ -21,6 +24,8 @@ def tls_context(files: tuple[Path, Path]) -> ssl.SSLContext:
             what = "certificate" if key == "tls_cert" else "private key"
             raise ConfigError(f"{key}: {file} holds no {what} in PEM form; give a file with -----BEGIN ...")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if protocol:
+        context.set_alpn_protocols([protocol])
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(*files, password=lambda: "")  # else OpenSSL asks for one

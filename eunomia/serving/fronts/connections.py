@@ -1,4 +1,4 @@
-"""Bounds on HTTP connections, so that slow, silent and half-open ones cost little and end.
+"""Bounds on connections, so that slow, silent and half-open ones cost little and end.
 
 Looked at once a second, away from the way of requests. A connection ends when it has not sent a whole header in
 ``head_s`` (``idle_s`` once it was served), or not its whole body in ``body_s``. Of bodies that together hold more than
@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -26,6 +26,7 @@ from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.records import Secure
 
 log = logging.getLogger("eunomia.serving")
+T = TypeVar("T")
 EVERY_S = 1.0
 FREE = 64  # connections of an address that are read as soon as they have something
 AT_ONCE = 4  # connections that end in one round of the event loop
@@ -41,7 +42,6 @@ class ConnectionLimits:
     head_s: float = 10.0
     idle_s: float = 75.0
     body_s: float = 30.0
-    age_s: float = 60.0  # of a connection over gRPC, which then gets a new one
     buffered_bytes: int = 512 * 1024**2
 
 
@@ -93,6 +93,7 @@ class Connections:
         default_factory=lambda: {"head": 0, "idle": 0, "body": 0, "most": 0, "bytes": 0}
     )
     hearing: Hearing | None = None  # of those that are not read until they have something
+    idles: Callable[[Connection], bool] = lambda connection: False  # whether nobody with a key waits for it
     _seen: dict[Connection, _Seen] = field(default_factory=dict)
     _crowds: Crowds[Connection] = field(default_factory=Crowds)
 
@@ -106,6 +107,10 @@ class Connections:
     def secure(self) -> Iterator[Secure]:
         """Those over TLS, without those that are still greeting."""
         return (cast(Secure, connection) for connection, seen in self._seen.items() if seen.secure)
+
+    def of(self, kind: type[T]) -> list[T]:
+        """Those of one kind."""
+        return [connection for connection in self._seen if isinstance(connection, kind)]
 
     def middleware(self) -> Middleware:
         """Notes which connections have a request."""
@@ -125,7 +130,7 @@ class Connections:
     def admit(self, connection: Connection, address: str) -> None:
         """A newcomer: if there are too many, others end, or where none can it does."""
         self.came(connection, address)
-        self.make_room()
+        self.make_room(connection)
         if len(self) > self.limits.most and connection in self._seen:
             self.end(connection, "most")
 
@@ -188,19 +193,22 @@ class Connections:
             if n % AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    def make_room(self) -> bool:
+    def make_room(self, newcomer: Connection | None = None) -> bool:
         """End a few of those that are too many; True = there may be more."""
-        return all(len(self) > self.limits.most and self.end_one() for _ in range(AT_ONCE))
+        return all(len(self) > self.limits.most and self.end_one(newcomer) for _ in range(AT_ONCE))
 
-    def end_one(self) -> bool:
+    def end_one(self, newcomer: Connection | None = None) -> bool:
         """Of the most crowded address, what has waited longest, or else a request that arrives; False = none can.
 
-        Of addresses with equally many connections those without a valid key go first.
+        Of addresses with equally many connections those without a valid key go first. The newcomer goes last.
         """
         last: tuple[int, Connection] | None = None
         for crowd in islice(self._crowds.largest_first(), LOOKED_AT):
-            arriving = (c for c in islice(crowd.asking, LOOKED_AT) if _arriving(self._seen[c]))
-            one = next(chain(crowd.waiting, arriving), None)
+            arriving = (
+                c for c in islice(crowd.asking, LOOKED_AT) if _arriving(self._seen[c]) or self.idles(c)
+            )
+            waiting = (c for c in islice(crowd.waiting, 2) if c is not newcomer)
+            one = next(chain(waiting, arriving, crowd.waiting), None)
             if one is None:
                 continue
             if last is not None and len(crowd) < last[0]:

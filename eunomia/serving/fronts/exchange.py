@@ -1,4 +1,4 @@
-"""One inference request over HTTP, from its head to the bytes of its answer, as far as possible without a task."""
+"""One inference request, from its head to the bytes of its answer, as far as possible without a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from functools import lru_cache
 from http import HTTPStatus
 
 from eunomia.serving.devices.strings import Value
-from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.foresight import Foresight, bytes_to_judge
 from eunomia.serving.fronts.head import Head
@@ -21,6 +20,7 @@ from eunomia.serving.fronts.in_words import error_facts
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.protocol.errors import ServingError, TooLarge, forget_frames
 from eunomia.serving.protocol.infer import InferRequest, write_response
+from eunomia.serving.protocol.pieces import Gathered
 from eunomia.serving.protocol.pieces import Pieces as Scattered
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.bodies import Body
@@ -29,12 +29,11 @@ from eunomia.serving.visit import Caller, Inside, Served
 log = logging.getLogger("eunomia.serving")
 FAILED = b'{"error": "the server has failed; its log says more"}'
 Pieces = list[bytes | memoryview]
-FEW = 16  # pieces of a body that stay as they came
 
 
 @dataclass(frozen=True)
 class Inference:
-    """What every inference request over HTTP needs."""
+    """What every inference request needs."""
 
     service: Service
     json: JsonProcess
@@ -55,69 +54,31 @@ class Inference:
 
 
 class Exchange:
-    """``pieces``: of the body, as they come. ``answered`` gets the bytes of the answer, unless it is abandoned.
+    """``body``: as it comes. ``tenant``: whose it is, once that is known.
 
-    ``tenant``: whose it is, once it has knocked.
+    A protocol says how a request is read and an answer written (``_read_now`` and its like).
     """
 
-    def __init__(
-        self, inference: Inference, head: Head, caller: Caller, answered: Callable[[Pieces], None]
-    ) -> None:
-        assert head.infers is not None, "an inference request"
-        self.pieces: list[bytes | bytearray] = []
-        self._inference, self._head, self._answered = inference, head, answered
-        self._service = inference.service
-        self._model, self._version = head.infers
-        self._caller = caller
+    def __init__(self, inference: Inference, caller: Caller, model: str) -> None:
+        self.body = Gathered()
         self.tenant = ""
-        self._judged_by = self._size = (
-            0  # bytes that say what comes, 0 = nothing to judge; and bytes that are here
+        self._inference, self._service, self._caller, self._model = (
+            inference,
+            inference.service,
+            caller,
+            model,
         )
         self._room: Body | None = None
         self._inside: Inside | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def knock(self) -> None:
-        """May the body come? Raises ServingError."""
-        if self._head.size > self._inference.most_bytes:
-            raise TooLarge(f"the body is larger than the {self._inference.most_bytes} bytes that are taken")
-        self.tenant = self._service.knock(self._caller, self._model)
-        self._room = self._service.bodies.open(self.tenant)
-        self._room.need(self._head.size)
-        self._judged_by = bytes_to_judge(self._head.size, self._length)
-
-    def take(self, data: bytes) -> None:
-        """Some of the body; raises ServingError as soon as it is known that the rest is in vain.
-
-        Every tensor looks at every piece, so what comes in many is put together.
-        """
-        self._size += len(data)
-        if len(self.pieces) < FEW:
-            self.pieces.append(data)
-            if self._judged_by and self._size >= self._judged_by:
-                length, self._judged_by = self._judged_by, 0
-                first = self.pieces[0]
-                whole = first if len(first) >= length else Scattered(self.pieces)[:length].joined()
-                self._judge(bytes(whole[:length]))
-            return
-        last = self.pieces[-1]
-        if isinstance(last, bytearray) and len(last) < LARGE:
-            last += data
-        else:
-            self.pieces.append(bytearray(data))
-
-    def _judge(self, header: bytes) -> None:
-        with self._service.reading(self.tenant, self._model):
-            left = self._head.size - len(header)
-            self._inference.foresight.foresee((self._model, self._version), header, left, self._caller)
-
     def serve(self) -> None:
-        """The body is here. What holds little JSON is read and handed on at once, the rest in a task."""
+        """The body is here. What is small beside its tensors is read and handed on at once, the rest in a task."""
         try:
-            if not self._serve_now(Scattered(self.pieces)):
+            if not self._serve_now(self.body.so_far()):
                 self._task = self._inference.later(self._serve_later())
         except Exception as error:
-            self._answer(failure(error))
+            self._fail(error)
 
     def abandon(self) -> None:
         """Its client has gone, or it may not come in."""
@@ -131,7 +92,7 @@ class Exchange:
     def _serve_now(self, body: Scattered) -> bool:
         """Whether it was small; raises ServingError."""
         with self._service.reading(self.tenant, self._model):
-            request = self._inference.json.read_now(self._model, self._version, body, self._length)
+            request = self._read_now(body)
         if request is None:
             return False
         self._let_go()
@@ -151,46 +112,125 @@ class Exchange:
             served = self._service.leave(inside)
             if served.placing is not None:
                 self._task = self._inference.later(self._place(inside.request, served))
-                return
-            written = write_response(inside.request, served.version, served.outputs, served.in_regions)
-            header = self._inference.json.write_now(written)
-            if header is None:
+            elif not self._write_now(inside.request, served):
                 self._task = self._inference.later(self._write(inside.request, served))
-            else:
-                self._answer(success(header, written.raw))
         except Exception as error:
-            self._answer(failure(error))
+            self._fail(error)
 
     async def _place(self, request: InferRequest, served: Served) -> None:
         try:
             await self._service.placed(served, self.tenant)
         except Exception as error:
-            self._answer(failure(error))
+            self._fail(error)
         else:
             await self._write(request, served)
 
     async def _serve_later(self) -> None:
         try:
             with self._service.reading(self.tenant, self._model):
-                body = await asyncio.to_thread(Scattered(self.pieces).whole)
-                request = await self._inference.json.read(
-                    self._model, self._version, body, self._length, self.tenant
-                )
+                request = await self._read(self.body.so_far())
             self._let_go()
             served = await self._service.infer(request, self._caller)
         except Exception as error:
-            self._answer(failure(error))
+            self._fail(error)
         else:
             await self._write(request, served)
 
     async def _write(self, request: InferRequest, served: Served) -> None:
         try:
-            written = write_response(request, served.version, served.outputs, served.in_regions)
-            header = await self._inference.json.write(written, self.tenant)
+            if not self._write_now(request, served):
+                await self._write_beside(request, served)
         except Exception as error:
-            self._answer(failure(error))
-        else:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._let_go()
+        self._say(error)
+
+    def _let_go(self) -> None:
+        """The body has been read, or is not wanted."""
+        self.body = Gathered()
+        room, self._room = self._room, None
+        if room is not None:
+            room.close()
+
+    # --- what a protocol says --------------------------------------------------------------------------
+
+    def _read_now(self, body: Scattered) -> InferRequest | None:
+        """None = that takes too long here; raises ServingError."""
+        raise NotImplementedError
+
+    async def _read(self, body: Scattered) -> InferRequest:
+        """Beside the event loop; raises ServingError."""
+        raise NotImplementedError
+
+    def _write_now(self, request: InferRequest, served: Served) -> bool:
+        """Answer; False = that takes too long here. Raises ServingError."""
+        raise NotImplementedError
+
+    async def _write_beside(self, request: InferRequest, served: Served) -> None:
+        """The same, beside the event loop."""
+        raise NotImplementedError
+
+    def _say(self, error: Exception) -> None:
+        """Answer that there is none."""
+        raise NotImplementedError
+
+
+class HttpExchange(Exchange):
+    """``answered`` gets the bytes of the answer, unless it is abandoned."""
+
+    def __init__(
+        self, inference: Inference, head: Head, caller: Caller, answered: Callable[[Pieces], None]
+    ) -> None:
+        assert head.infers is not None, "an inference request"
+        model, self._version = head.infers
+        super().__init__(inference, caller, model)
+        self._head, self._answered = head, answered
+        self._judged_by = 0  # bytes that say what comes, 0 = nothing to judge
+
+    def knock(self) -> None:
+        """May the body come? Raises ServingError."""
+        if self._head.size > self._inference.most_bytes:
+            raise TooLarge(f"the body is larger than the {self._inference.most_bytes} bytes that are taken")
+        self.tenant = self._service.knock(self._caller, self._model)
+        self._room = self._service.bodies.open(self.tenant)
+        self._room.need(self._head.size)
+        self._judged_by = bytes_to_judge(self._head.size, self._length)
+
+    def take(self, data: bytes) -> None:
+        """Some of the body; raises ServingError as soon as it is known that the rest is in vain."""
+        self.body.add(data)
+        if self._judged_by and self.body.size >= self._judged_by:
+            length, self._judged_by = self._judged_by, 0
+            self._judge(bytes(self.body.so_far()[:length].joined()))
+
+    def _judge(self, header: bytes) -> None:
+        with self._service.reading(self.tenant, self._model):
+            left = self._head.size - len(header)
+            self._inference.foresight.foresee((self._model, self._version), header, left, self._caller)
+
+    def _read_now(self, body: Scattered) -> InferRequest | None:
+        return self._inference.json.read_now(self._model, self._version, body, self._length)
+
+    async def _read(self, body: Scattered) -> InferRequest:
+        whole, length = await asyncio.to_thread(body.whole), self._length
+        return await self._inference.json.read(self._model, self._version, whole, length, self.tenant)
+
+    def _write_now(self, request: InferRequest, served: Served) -> bool:
+        written = write_response(request, served.version, served.outputs, served.in_regions)
+        header = self._inference.json.write_now(written)
+        if header is not None:
             self._answer(success(header, written.raw))
+        return header is not None
+
+    async def _write_beside(self, request: InferRequest, served: Served) -> None:
+        written = write_response(request, served.version, served.outputs, served.in_regions)
+        header = await self._inference.json.write(written, self.tenant)
+        self._answer(success(header, written.raw))
+
+    def _say(self, error: Exception) -> None:
+        self._answered(failure(error))
 
     @property
     def _length(self) -> int | None:
@@ -199,12 +239,6 @@ class Exchange:
     def _answer(self, pieces: Pieces) -> None:
         self._let_go()
         self._answered(pieces)
-
-    def _let_go(self) -> None:
-        """The body has been read, or is not wanted."""
-        room, self._room = self._room, None
-        if room is not None:
-            room.close()
 
 
 def success(header: bytes | memoryview, raw: Sequence[memoryview]) -> Pieces:

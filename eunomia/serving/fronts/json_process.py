@@ -139,7 +139,7 @@ class JsonProcess:
             read_request(model, version, *split_body(body, header_bytes)) if size <= AT_ONCE_BYTES else None
         )
 
-    async def inflate(self, packed: bytes, most: int, tenant: str) -> bytes:
+    async def inflate(self, packed: bytes | memoryview, most: int, tenant: str) -> bytes:
         """What was packed; raises TooLarge, BadRequest, Refused or Unavailable."""
         if len(packed) <= SMALL_BYTES:
             await self.rounds.turn(tenant)
@@ -151,7 +151,9 @@ class JsonProcess:
             raise (TooLarge if head["large"] else BadRequest)(head["wrong"])
         return await asyncio.to_thread(bytes, pieces[0])
 
-    async def take_out(self, kind: str, message: bytes, tenant: str) -> tuple[bytes, list[Value | None]]:
+    async def take_out(
+        self, kind: str, message: bytes | memoryview, tenant: str
+    ) -> tuple[bytes, list[Value | None]]:
         """A message of this kind without its numbers, and those; raises BadRequest, Refused or Unavailable."""
         head, pieces = await self._ask(tenant, len(message), lambda: ({"kind": kind}, [message]))
         if "wrong" in head:

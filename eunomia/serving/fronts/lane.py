@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
 from eunomia.serving.fronts.caller import caller_from
-from eunomia.serving.fronts.exchange import Exchange, Inference, Pieces, ending, failure
+from eunomia.serving.fronts.exchange import HttpExchange, Inference, Pieces, ending, failure
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.http import LARGE_ANSWER
@@ -76,7 +76,7 @@ class Lane(InTurn):
         self._last = False  # the answer that ends the connection has been sent
         self._due = False  # the next round of the loop looks at it
         self._left = 0  # bytes of the present request that have not come yet
-        self._exchange: Exchange | None = None
+        self._exchange: HttpExchange | None = None
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
@@ -223,7 +223,7 @@ class Lane(InTurn):
         self._inference.connections.begun(self, self)
         self._tail.take(end)
         self._left, self._mode = head.size, Mode.BODY
-        exchange = self._exchange = Exchange(self._inference, head, caller, self._answered)
+        exchange = self._exchange = HttpExchange(self._inference, head, caller, self._answered)
         try:
             exchange.knock()
         except ServingError as error:
@@ -325,7 +325,7 @@ class Lane(InTurn):
     @property
     def total_bytes(self) -> int:
         """Of the body so far."""
-        return sum(map(len, self._exchange.pieces)) if self._exchange is not None else 0
+        return self._exchange.body.size if self._exchange is not None else 0
 
     def is_eof(self) -> bool:
         """Whether the body is here."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Protocol
 
-from eunomia.serving.fronts.barring import read_from
+from eunomia.serving.fronts.received import read_from
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S, AT_ONCE = 0.05, 256  # between two looks; connections in one

@@ -16,7 +16,7 @@ class Waiting:
 
     def add(self, data: bytes) -> None:
         """These come behind the others."""
-        self._data = self._data[self._at :] + data
+        self._data = self._data[self._at :] + data if self else data
         self._at = 0
 
     def find(self, what: bytes) -> int:
@@ -34,6 +34,18 @@ class Waiting:
         if self._at == len(self._data):
             self._data, self._at = b"", 0
         return found
+
+    def view(self, count: int) -> memoryview:
+        """So many, or all if there are fewer, without a copy: what comes later does not change them. They stay."""
+        return memoryview(self._data)[self._at : self._at + count]
+
+    def drop(self, count: int) -> int:
+        """So many, or all if there are fewer, are here no longer; returns how many."""
+        count = min(count, len(self))
+        self._at += count
+        if self._at == len(self._data):
+            self._data, self._at = b"", 0
+        return count
 
     def take_all(self) -> bytes:
         """Everything."""

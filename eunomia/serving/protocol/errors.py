@@ -57,6 +57,20 @@ class HeadTooLarge(ServingError):
     of_input = True
 
 
+class Unspoken(ServingError):
+    """The server has no such method, or cannot read what it is sent."""
+
+    http, grpc, reason = 501, "UNIMPLEMENTED", "bad_request"
+    of_input = True
+
+
+class NoCall(ServingError):
+    """A request of HTTP/2 that is no call of gRPC."""
+
+    http, grpc, reason = 415, "INVALID_ARGUMENT", "bad_request"
+    of_input = True
+
+
 class Unauthenticated(ServingError):
     """No key, or one that nobody has."""
 

@@ -19,7 +19,7 @@ PIECE = 32 * 1024  # bytes that are looked at in one go: what stands behind a me
 NOT_PACKED = "the message cannot be inflated: it is no gzip or deflate"
 
 
-def is_packed(data: bytes) -> bool:
+def is_packed(data: bytes | memoryview) -> bool:
     """Whether it is gzip or zlib. No message of the protocol begins so: field 3 of no type, or a field 15."""
     return data[:2] == GZIP or data[:2] in ZLIB
 
@@ -29,7 +29,7 @@ def room_of(size: int, most: int) -> int:
     return min(most, max(RATIO * size, FREE_BYTES))
 
 
-def inflate_at_once(data: bytes, most: int) -> bytes | None:
+def inflate_at_once(data: bytes | memoryview, most: int) -> bytes | None:
     """What was packed, where it is little and one member, else None; raises BadRequest. Half a millisecond at most."""
     inflater = zlib.decompressobj(EITHER if is_packed(data) else BARE)
     room = min(AT_ONCE_BYTES, room_of(len(data), most))

@@ -48,6 +48,33 @@ class Pieces:
         return whole.data
 
 
+class Gathered:
+    """A body as it comes. Every tensor looks at every piece, so what comes in many is put together."""
+
+    FEW = 16  # pieces that stay as they came
+    LARGE = 1024**2  # bytes of one that is put together
+
+    def __init__(self) -> None:
+        self.pieces: list[Buffer | bytearray] = []
+        self.size = 0
+
+    def add(self, data: Buffer) -> None:
+        """Some more."""
+        self.size += len(data)
+        if len(self.pieces) < self.FEW:
+            self.pieces.append(data)
+            return
+        last = self.pieces[-1]
+        if isinstance(last, bytearray) and len(last) < self.LARGE:
+            last += data
+        else:
+            self.pieces.append(bytearray(data))
+
+    def so_far(self) -> Pieces:
+        """What has come."""
+        return Pieces(self.pieces)
+
+
 class Coming(Pieces):
     """Bytes that have not come yet: their number, and nothing in them."""
 

@@ -21,9 +21,9 @@ def nbytes(datatype: str, shape: Sequence[int]) -> int:
 
 
 def raw_tensor(
-    name: str, datatype: str, shape: tuple[int, ...], raw: memoryview | Pieces
+    name: str, datatype: str, shape: tuple[int, ...], raw: memoryview | bytes | Pieces
 ) -> Value | ScatteredTensor:
-    """The bytes behind a request's JSON: an array, or pieces to be read; raises BadRequest."""
+    """A tensor's bytes: an array, or pieces to be read; raises BadRequest."""
     if not isinstance(raw, Pieces):
         return raw_array(name, datatype, shape, raw)
     if datatype == BYTES:

@@ -1,4 +1,4 @@
-"""Messages of gRPC, read without copying their tensors: bytes to requests, answers to messages.
+"""Messages of gRPC, read without copying their tensors: pieces to requests, answers to messages.
 
 A ``ModelInferRequest`` is taken apart before protobuf sees it: raw tensors stay where they are, as parts of the bytes
 that arrived. What is left is small, or it holds numbers one by one; those go to the process of ``json_work``.
@@ -27,7 +27,8 @@ from eunomia.serving.protocol.infer import (
     wanted_output,
 )
 from eunomia.serving.protocol.numbers import is_value, no_value
-from eunomia.serving.protocol.raw import raw_array
+from eunomia.serving.protocol.pieces import Pieces
+from eunomia.serving.protocol.raw import raw_tensor
 from eunomia.serving.protocol.rpc_types import InferMessage, Input, Parameter
 from eunomia.serving.protocol.strings import bound_strings, contiguous, listed_strings, whole_bytes
 
@@ -52,19 +53,19 @@ MAX_FIELDS = 8 * MAX_TENSORS  # of a message: inputs, outputs, parameters, raw t
 CONTENTS_FIELD = 5  # of an input
 VARINT, DELIMITED = 0, 2
 FIXED = {1: 8, 5: 4}  # bytes of a field of this kind
-Raw = Sequence[memoryview | bytes]
+FIELD_HEAD, WINDOW = 20, 4096  # bytes of two numbers; of what is looked at in one piece
+Raw = memoryview | bytes | Pieces
 
 
-def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
+def split_message(data: bytes | Pieces, most: int) -> tuple[Pieces, list[Raw]]:
     """A ModelInferRequest without its raw tensors, and those, uncopied. Raises BadRequest; TooLarge above ``most``.
 
     What is neither a tensor nor its numbers (names, ids, parameters) may be SMALL_BYTES long: nobody copies more.
     """
-    whole, begun, words = memoryview(data), 0, 0
-    rest: list[memoryview] = []
-    raw: list[memoryview] = []
+    whole = data if isinstance(data, Pieces) else Pieces([data])
+    rest, raw, begun, words = list[Pieces](), list[Raw](), 0, 0
     inputs: list[tuple[int, int]] = []
-    for number, start, at, end in _fields(data, 0, len(data), "the message"):
+    for number, start, at, end in _fields(whole, 0, len(whole), "the message"):
         if number == RAW_FIELD:
             rest.append(whole[begun:start])
             raw.append(whole[at:end])
@@ -78,32 +79,36 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
     size = sum(map(len, rest))
     if size > SMALL_BYTES:
         for place in inputs:
-            words += _beside_numbers(data, *place)
+            words += _beside_numbers(whole, *place)
             bound_words(words)  # at once: so many bytes have few fields
     if size > most:
         raise TooLarge(
             f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"
         )
-    return b"".join(rest) if raw else data, raw
+    return Pieces([piece for part in rest for piece in part.pieces]), raw
 
 
-def _fields(data: bytes, at: int, end: int, whose: str) -> Iterator[tuple[int, int, int, int]]:
+def _fields(data: Pieces, at: int, end: int, whose: str) -> Iterator[tuple[int, int, int, int]]:
     """Number, start, and place of the bytes of each field between two places; raises BadRequest.
 
     Fields without bytes of their own are passed over.
     """
+    window, first = memoryview(b""), at
     for _ in range(MAX_FIELDS):
         if at == end:
             return
+        if at + FIELD_HEAD > first + len(window) and first + len(window) < end:
+            first, window = at, memoryview(data[at : min(at + WINDOW, end)].joined())
         start = at
-        tag, at = _varint(data, at)
+        tag, place = _varint(window, at - first)
         kind, size = tag & 7, 0
         if kind == VARINT:
-            _, at = _varint(data, at)
+            _, place = _varint(window, place)
         elif kind == DELIMITED:
-            size, at = _varint(data, at)
+            size, place = _varint(window, place)
         else:
-            at += FIXED.get(kind, end + 1)
+            place += FIXED.get(kind, end + 1)
+        at = first + place
         if at + size > end:
             raise BadRequest("the message is no ModelInferRequest: it ends in the middle of a field")
         if kind == DELIMITED:
@@ -120,7 +125,7 @@ def bound_words(size: int) -> None:
         )
 
 
-def _beside_numbers(data: bytes, at: int, end: int) -> int:
+def _beside_numbers(data: Pieces, at: int, end: int) -> int:
     """How much of an input between two places is not its numbers; raises BadRequest."""
     fields = _fields(data, at, end, "an input of the message")
     return end - at - sum(b - a for number, _, a, b in fields if number == CONTENTS_FIELD)
@@ -151,12 +156,12 @@ def take_contents_out(data: bytes) -> tuple[bytes, list[Value | None]]:
 
 
 def read_message(
-    message: InferMessage, raw_tensors: Raw = (), numbers: Sequence[Value | None] = ()
+    message: InferMessage, raw_tensors: Sequence[Raw] = (), numbers: Sequence[Value | None] = ()
 ) -> InferRequest:
     """A request as the service takes it; ``numbers``: of inputs that were taken out of it. Raises BadRequest."""
     if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
         raise BadRequest(f"at most {MAX_TENSORS} inputs and outputs are taken")
-    raw = [*message.raw_input_contents, *raw_tensors]
+    raw: list[Raw] = [*message.raw_input_contents, *raw_tensors]
     inputs = list[InputTensor]()
     for n, entry in enumerate(message.inputs):
         inputs.append(_read_input(entry, raw, numbers[n] if numbers else None))
@@ -212,7 +217,7 @@ def _number(value: int) -> bytes:
     return bytes([*digits, value])
 
 
-def _read_input(entry: Input, raw: list[memoryview | bytes], numbers: Value | None) -> InputTensor:
+def _read_input(entry: Input, raw: list[Raw], numbers: Value | None) -> InputTensor:
     """One input: in shared memory, typed, or the next of the raw contents, which is taken from the list."""
     name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
     region = region_of(_parameters(entry.parameters), name)
@@ -229,7 +234,7 @@ def _read_input(entry: Input, raw: list[memoryview | bytes], numbers: Value | No
         )
     if not raw:
         raise BadRequest(f"tensor '{name}' has no contents")
-    return InputTensor(name, datatype, shape, raw_array(name, datatype, shape, raw.pop(0)))
+    return InputTensor(name, datatype, shape, raw_tensor(name, datatype, shape, raw.pop(0)))
 
 
 def _contents(entry: Input) -> Value:
@@ -252,7 +257,7 @@ def _contents(entry: Input) -> Value:
         raise BadRequest(f"tensor '{name}': {no_value(datatype, wrong)}") from None
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """A number, and where it ends; raises BadRequest."""
     value = 0
     for shift in range(0, 70, 7):

@@ -1,14 +1,14 @@
-"""What the gRPC side reads of messages and calls, which neither grpc nor tritonclient types.
+"""What the gRPC side reads of messages, which tritonclient does not type.
 
 Names are those of Triton's protocol files. A response is whatever its class makes: nobody here reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-Response = object  # a message that grpc sends
+Response = object  # a message that is sent
 
 
 class Parameter(Protocol):
@@ -89,39 +89,3 @@ class Region(Named, Protocol):
     key: str
     offset: int
     byte_size: int
-
-
-class Call(Protocol):
-    """A call in progress: grpc's servicer context."""
-
-    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None:
-        """Headers."""
-        ...
-
-    def peer(self) -> str:
-        """Who calls, as an address."""
-        ...
-
-    def time_remaining(self) -> float | None:
-        """Seconds until the caller's deadline; None without one."""
-        ...
-
-    def set_trailing_metadata(self, metadata: Sequence[tuple[str, str]]) -> None:
-        """What is sent behind the answer."""
-        ...
-
-    def add_done_callback(self, callback: Callable[[object], None]) -> None:
-        """Called once its answer has been taken, or never will be."""
-        ...
-
-    async def read(self) -> object:
-        """The next message: bytes, or something else at the end."""
-        ...
-
-    async def write(self, message: Response) -> None:
-        """Send one message."""
-        ...
-
-    async def abort(self, code: object, details: str) -> NoReturn:
-        """End the call with an error."""
-        ...

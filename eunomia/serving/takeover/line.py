@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from eunomia.core.errors import OutputError
 
 log = logging.getLogger("eunomia.serving")
-FORMAT = 1
+FORMAT = 2
 MOST_BYTES, MOST_FILES = 200_000, 64
 ANSWER_S = 10.0  # for a server to hand over
 SERVING_S = 600.0  # for a successor to load its networks
@@ -36,11 +36,24 @@ SERVING, LEAVING, TOO_LATE = b"serving", b"leaving", b"too late"
 
 @dataclass(frozen=True)
 class Estate:
-    """``listening``: descriptors of HTTP; ``lock``: of the ledger, None without one; ``models``: ready networks."""
+    """``listening``: descriptors of HTTP, and of gRPC; ``lock``: of the ledger, None without one.
+
+    ``models``: ready networks.
+    """
 
     listening: Sequence[int]
+    listening_rpc: Sequence[int]
     lock: int | None
     models: Sequence[str]
+
+    def rpc_at(self, port: int | None) -> list[socket.socket]:
+        """Those of gRPC, if they are at that port (0 = any); else they are closed, for nobody would accept."""
+        here = [socket.socket(fileno=number) for number in self.listening_rpc]
+        if here and port is not None and port in (0, here[0].getsockname()[1]):
+            return here
+        for one in here:
+            one.close()
+        return []
 
 
 def address_of(host: str, port: int) -> str:
@@ -111,8 +124,13 @@ class Successors:
 
     async def _offer(self, peer: socket.socket) -> bool:
         estate = self._estate()
-        told = {"format": FORMAT, "lock": estate.lock is not None, "models": list(estate.models)}
-        files = [*estate.listening, *([] if estate.lock is None else [estate.lock])]
+        told = {
+            "format": FORMAT,
+            "http": len(estate.listening),
+            "lock": estate.lock is not None,
+            "models": list(estate.models),
+        }
+        files = [*estate.listening, *estate.listening_rpc, *([] if estate.lock is None else [estate.lock])]
         try:
             socket.send_fds(peer, [json.dumps(told).encode()], files)
             word = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(peer, MOST_BYTES), SERVING_S)
@@ -166,7 +184,8 @@ class Predecessor:
             ) from None
         lock = files.pop() if told["lock"] else None
         line.setblocking(False)
-        return cls(line, Estate(files, lock, told["models"]))
+        http = int(told["http"])
+        return cls(line, Estate(files[:http], files[http:], lock, told["models"]))
 
     def still(self) -> None:
         """Raises OutputError where it has waited too long, and stays."""

@@ -14,7 +14,6 @@ from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.again import load_again
 from eunomia.serving.service import Service
 from eunomia.serving.takeover.line import Estate, Predecessor, Successors, address_of
-from eunomia.serving.takeover.sockets import take_new
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 0.1
@@ -22,13 +21,13 @@ HANDSHAKE_S = 2.0  # connections that have begun are counted by then; with TLS i
 
 
 class Serves(Protocol):
-    """What it needs of its server; ``listening``: at HTTP."""
+    """What it needs of its server; ``listening``: at HTTP, and at gRPC."""
 
     http_port: int
-    grpc_port: int | None
     service: Service
     pool: DevicePool
     listening: Sequence[socket.socket]
+    listening_rpc: Sequence[socket.socket]
 
     @property
     def connected(self) -> int:
@@ -67,8 +66,6 @@ class Succession:
         if self._before is None:
             self._await_next()
             return
-        if self._server.grpc_port is not None:
-            take_new(self._server.grpc_port)
         lock = self._before.estate.lock
         if self._server.service.ledger is None and lock is not None:
             os.close(lock)  # who comes to that ledger may have it
@@ -95,7 +92,10 @@ class Succession:
             service.ledger.share()
         listening = [one.fileno() for one in self._server.listening]
         names = {entry.name: None for entry in service.repository.entries(ready_only=True)}
-        return Estate(listening, service.ledger.lock if service.ledger is not None else None, list(names))
+        rpc = [one.fileno() for one in self._server.listening_rpc]
+        return Estate(
+            listening, rpc, service.ledger.lock if service.ledger is not None else None, list(names)
+        )
 
     def _alone(self) -> None:
         """The other process has ended."""

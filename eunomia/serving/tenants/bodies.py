@@ -11,9 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from eunomia.serving.protocol.errors import Refused
+from eunomia.serving.tenants.circle import STRANGERS
 
 AGAIN_S = 0.1
 TIMES, LEAST_BYTES = 2, 8 * 1024**2  # a tenant's budget, however small its requests are
+
+
+def whose(tenant: str) -> str:
+    """The beginning of a sentence."""
+    return f"tenant '{tenant}' has" if tenant not in ("", STRANGERS) else "callers without a key have"
 
 
 class Body:
@@ -102,7 +108,7 @@ class Bodies:
         held = self.held.get(tenant, 0)
         if size > self._free or (held and held + size > self._free - size):
             raise Refused(
-                f"tenant '{tenant}' has {held} bytes of requests and answers on their way and asks for {size} more; "
+                f"{whose(tenant)} {held} bytes of requests and answers on their way, and {size} more would come; "
                 f"{self._free} are free, and none may hold more than is left for the others",
                 retry_after_s=AGAIN_S,
             )

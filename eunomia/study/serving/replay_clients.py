@@ -2,8 +2,8 @@
 
 Nobody sends anything after the recording's last request. A client who is faster than it was goes on with what it sent
 before: the others find as many rivals as they had. So all that a pair's clients sent in the replay counts, be it more
-or less than was recorded. One that waits to the end has sent little: if what it sends no more counted like what it
-sent, and what others send beyond the recording not at all, lateness would count for much and luck for nothing.
+or less than was recorded. One that waits to the end has sent little. Counted by what was recorded alone, lateness would
+count for much, and luck for nothing.
 """
 
 from __future__ import annotations

@@ -143,11 +143,10 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         ),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
         max_body_bytes=int(config.max_body_mib * mib), max_json_bytes=int(config.max_json_mib * mib),
-        max_grpc_bytes=int(config.max_grpc_mib * mib),
         placement=config.placement, co_runs=Path(config.co_runs) if config.co_runs else None,
         drain_s=config.drain_s, shared_memory=config.shared_memory,
         connections=ConnectionLimits(
-            config.max_connections, config.head_s, config.idle_s, config.body_s, age_s=config.age_s
+            config.max_connections, config.head_s, config.idle_s, config.body_s
         ),
         models_dir=Path(config.models_dir) if config.models_dir else None, versions=config.versions, beside=_beside,
         policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,

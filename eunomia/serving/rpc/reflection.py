@@ -6,17 +6,21 @@ their address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-import grpc
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from eunomia.serving.fronts.grpc_door import Door
+from eunomia.serving.http2.call import Call, Taker
 from eunomia.serving.protocol.described import Definition
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.rpc_types import Call, Response
+from eunomia.serving.protocol.rpc_types import Response
+from eunomia.serving.rpc.serving import Serving
+from eunomia.serving.rpc.streams import Stream
+from eunomia.serving.rpc.unary import serialized
+from eunomia.serving.tenants.circle import stranger_at
 
 VERSIONS = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 NOT_FOUND, UNIMPLEMENTED = 5, 12
@@ -62,28 +66,25 @@ def definition(package: str) -> Definition:
 class ReflectionFront:
     """``files``: descriptions of everything that is served, and of what they import."""
 
-    def __init__(self, door: Door, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> None:
-        self.door = door
+    def __init__(self, serving: Serving, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> None:
+        self._serving = serving
         own = [definition(package).file() for package in VERSIONS]
         self._files = {file.name: file for file in (*files, *own)}
         self._bytes = {name: file.SerializeToString() for name, file in self._files.items()}
         self._places = {symbol: name for name, file in self._files.items() for symbol in symbols_of(file)}
         self.services = sorted(f"{f.package}.{s.name}" for f in self._files.values() for s in f.service)
 
-    def handlers(self) -> list[grpc.GenericRpcHandler]:
-        """One for each version."""
-        return [self._handler(definition(package)) for package in VERSIONS]
+    def methods(self) -> dict[str, Callable[[Call], Taker]]:
+        """What serves a call, by path; one for each version."""
+        versions = [definition(package) for package in VERSIONS]
+        return {f"/{v.name}/{METHOD[0]}": partial(self._serve, v.classes()) for v in versions}
 
-    def _handler(self, version: Definition) -> grpc.GenericRpcHandler:
-        classes = version.classes()
+    def _serve(self, classes: dict[str, type[Message]], call: Call) -> Taker:
+        async def info(stream: Stream) -> None:
+            async for data in stream.messages():
+                await stream.write([serialized(self.answer(bytes(data), classes))])
 
-        async def info(_: object, context: Call) -> Response:
-            async with self.door.stream(context, self.door.stranger(context)) as messages:
-                async for data in messages:
-                    await context.write(self.answer(data, classes))
-            return None
-
-        return self.door.served({}, {METHOD[0]: info}, version.name)
+        return self._serving.stream(call, stranger_at(call.host), info)
 
     def answer(self, data: bytes, classes: dict[str, type[Message]]) -> Response:
         """One question's answer; raises BadRequest."""

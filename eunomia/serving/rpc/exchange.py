@@ -1,0 +1,101 @@
+"""One ``ModelInfer`` call: read, served and answered without a task, as over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from eunomia.serving.fronts.body import LARGE
+from eunomia.serving.fronts.exchange import Exchange, Inference
+from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.http2.call import NOBODY, Call
+from eunomia.serving.http2.outlet import CALL_BYTES
+from eunomia.serving.protocol.errors import BadRequest, Expired, TooLarge
+from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest
+from eunomia.serving.protocol.packed import room_of
+from eunomia.serving.protocol.pieces import Pieces
+from eunomia.serving.protocol.rpc import parse_message, read_message, split_message, write_message
+from eunomia.serving.rpc.caller import caller_of, packing_of
+from eunomia.serving.visit import Served
+
+
+class RpcExchange(Exchange):
+    """``refuse`` ends a call with an error."""
+
+    def __init__(self, inference: Inference, call: Call, refuse: Callable[[Call, Exception], None]) -> None:
+        """Raises ServingError: it may not come in."""
+        super().__init__(inference, caller_of(call), "")
+        self._call, self._most, self._refuse = call, inference.most_bytes, refuse
+        self.tenant = call.tenant = self._service.knock(self._caller, "")
+        self._room = self._service.bodies.open(self.tenant)
+        self._room.need(CALL_BYTES)
+        self._came = self._packed = False
+        call.awaited = True
+        body_s = inference.connections.limits.body_s
+        self._late = asyncio.get_running_loop().call_later(body_s, self._expire, body_s)
+
+    def begin(self, size: int, *, packed: bool) -> None:
+        """Its message comes; raises ServingError."""
+        if self._came:
+            raise BadRequest("the call has a second message: send it in a call of its own")
+        self._came, self._packed = True, packed
+        if packed:
+            packing_of(self._call)
+        with self._service.reading(self.tenant, ""):
+            if size > self._most:
+                raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here")
+        assert self._room is not None, "nothing has been read"
+        self._room.need(CALL_BYTES + size + (room_of(size, self._most) if packed else 0))
+
+    def take(self, data: memoryview) -> None:
+        """Some of it."""
+        self.body.add(data)
+
+    def whole(self) -> None:
+        """The end of the call says that there is no other."""
+
+    def end(self) -> None:
+        """All is here; raises BadRequest where nothing came."""
+        self._late.cancel()
+        if not self._came:
+            raise BadRequest("the call has no message")
+        self.serve()
+
+    def gone(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._late.cancel()
+        self.abandon()
+
+    def _expire(self, body_s: float) -> None:
+        self._fail(Expired(f"the message has not arrived within {body_s:g} s"))
+
+    def _read_now(self, body: Pieces) -> InferRequest | None:
+        if self._packed:
+            return None
+        rest, raw = split_message(body, self._inference.json.most_bytes)
+        return read_message(parse_message(bytes(rest.joined())), raw) if len(rest) <= SMALL_BYTES else None
+
+    async def _read(self, body: Pieces) -> InferRequest:
+        if self._packed:
+            packed = await asyncio.to_thread(body.whole)
+            body = Pieces([await self._inference.json.inflate(packed, self._most, self.tenant)])
+        return await read_beside(body, self._inference.json, self.tenant)
+
+    def _write_now(self, request: InferRequest, served: Served) -> bool:
+        self._let_go()
+        self._call.answer(write_message(request, served.version, served.outputs, served.in_regions))
+        return True
+
+    def _say(self, error: Exception) -> None:
+        self._call.taker = NOBODY
+        self._refuse(self._call, error)
+
+
+async def read_beside(body: Pieces, json: JsonProcess, tenant: str) -> InferRequest:
+    """A request of any size; numbers one by one are read by a process of its own. Raises ServingError."""
+    rest, raw = split_message(body, json.most_bytes)
+    if len(rest) <= SMALL_BYTES:
+        return read_message(parse_message(bytes(rest.joined())), raw)
+    whole = rest.joined() if len(rest) < LARGE else await asyncio.to_thread(rest.whole)
+    left, numbers = await json.take_out("rpc", whole, tenant)
+    return read_message(parse_message(left), raw, numbers)

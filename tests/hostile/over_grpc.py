@@ -167,6 +167,13 @@ async def resets(b: Bronze) -> None:
         await writer.drain()
 
 
+async def checks(b: Bronze) -> None:
+    """A thousand health checks, which need no key, in one piece."""
+    async with line(b) as (_, writer):
+        writer.write(CHECKS)
+        await writer.drain()
+
+
 async def pings(b: Bronze) -> None:
     """Ten thousand pings."""
     async with line(b) as (_, writer):
@@ -313,6 +320,11 @@ async def watches(b: Bronze) -> None:
         await b.last()
 
 
+CHECK = {":path": "/grpc.health.v1.Health/Check"}
+CHECKS = b"".join(
+    frames.call(n, "Check", "", CHECK) + frames.message(n, b"", flags=frames.END_STREAM)
+    for n in range(1, 2000, 2)
+)
 NOBODY: tuple[()] = ()
 ATTACKS = {
     "grpc-rubbish": Attack("random bytes, and HTTP/1", rubbish, refused=False),
@@ -324,6 +336,7 @@ ATTACKS = {
     "grpc-windows": Attack("10,000 windows of a byte", windows, 4, refused=False),
     "grpc-cancelled": Attack("streams that are taken back in their midst", cancelled_streams, 4, refused=False),
     "grpc-resets": Attack("500 calls on a connection, taken back at once", resets, 4, refused=False),
+    "grpc-checks": Attack("1,000 health checks without a key, on 60 connections", checks, 60, refused=False),
     "grpc-pings": Attack("10,000 pings", pings, 4, refused=False),
     "grpc-settings": Attack("10,000 settings", settings, 4, refused=False),
     "grpc-headers": Attack("headers that go on and on", continued, 4, refused=False),

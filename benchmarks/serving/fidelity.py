@@ -231,7 +231,8 @@ def measure(options: Options) -> Iterator[Table]:
 
 def _measured(part: str, setting: Setting, options: Options, policies: Sequence[str]) -> Iterator[Table]:
     """The quick run has one policy; the others get the traffic that the first server can just take, too."""
-    bench, again = Bench("fidelity", options), policies if options.says_yes("again") else ()
+    again = policies if options.says_yes("again") else ()  # before the process keeps to one core
+    bench = Bench("fidelity", options)
     seconds, seeds = (4.0, 1) if bench.quick else (9.0, 5)
     wanted: Callable[[float], list[Stream]] | None = None
     found: dict[tuple[str, float], list[Result]] = {}

@@ -66,3 +66,34 @@ class Hearing:
             if one in self._at:
                 self.forget(one)
                 one.heard()
+
+
+class Standing:
+    """A connection that may stand there, with ``_heard_by`` and ``_has_something``; ``_line_up``: for its turn."""
+
+    transport: asyncio.Transport | None
+    _heard_by: Hearing | None
+    _has_something: bool  # as far as is known
+
+    def _line_up(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1 = it has gone."""
+        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
+        return -1 if sock is None else int(sock.fileno())
+
+    def _stand(self, crowd: Hearing) -> None:
+        self._heard_by = crowd
+        crowd.hear(self, self.descriptor)
+
+    def heard(self) -> None:
+        """It has something, or has left."""
+        self._heard_by, self._has_something = None, True
+        self._line_up()
+
+    def _forget(self) -> None:
+        if self._heard_by is not None:
+            self._heard_by.forget(self)
+            self._heard_by = None

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.dense import DenseHandler
-from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import MOST_S, Rota
 from eunomia.serving.tenants.circle import stranger_at
@@ -19,7 +19,7 @@ MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the othe
 READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
 
 
-class InTurn(DenseHandler):
+class InTurn(Standing, DenseHandler):
     """One connection; ``_tenant``: of the last request that was let in."""
 
     __slots__ = (
@@ -111,12 +111,6 @@ class InTurn(DenseHandler):
         return True
 
     @property
-    def descriptor(self) -> int:
-        """Of its socket; -1 = it has gone."""
-        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
-        return -1 if sock is None else int(sock.fileno())
-
-    @property
     def reads(self) -> bool:
         """Whether what comes is taken up at once."""
         return not (self._behind or self._held or self._full)
@@ -126,20 +120,6 @@ class InTurn(DenseHandler):
         crowd = self._crowd()
         if crowd is not None and self.transport is not None and self._stop_reading():
             self._stand(crowd)
-
-    def _stand(self, crowd: Hearing) -> None:
-        self._heard_by = crowd
-        crowd.hear(self, self.descriptor)
-
-    def heard(self) -> None:
-        """It has something, or has left."""
-        self._heard_by, self._has_something = None, True
-        self._line_up()
-
-    def _forget(self) -> None:
-        if self._heard_by is not None:
-            self._heard_by.forget(self)
-            self._heard_by = None
 
     def go(self) -> None:
         """The turn that it waited for."""

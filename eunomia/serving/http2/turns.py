@@ -9,7 +9,7 @@ from typing import cast
 
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.connections import Connections
-from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.fronts.waiting import Waiting
@@ -19,7 +19,7 @@ LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client has read why it is turne
 READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
 
 
-class InTurn(asyncio.Protocol):
+class InTurn(Standing, asyncio.Protocol):
     """One connection. ``tail``: bytes that have come; ``said``: how many in all."""
 
     def __init__(self, connections: Connections, rota: Rota) -> None:
@@ -149,20 +149,6 @@ class InTurn(asyncio.Protocol):
     def _crowd(self) -> Hearing | None:
         return self.connections.hearing if self._plain and self.connections.crowded(self.address) else None
 
-    def _stand(self, crowd: Hearing) -> None:
-        self._heard_by = crowd
-        crowd.hear(self, self.descriptor)
-
-    def heard(self) -> None:
-        """It has something, or has left."""
-        self._heard_by, self._has_something = None, True
-        self._line_up()
-
-    def _forget(self) -> None:
-        if self._heard_by is not None:
-            self._heard_by.forget(self)
-            self._heard_by = None
-
     def _line_up(self) -> None:
         if not self._lined and not self._stuck:
             self._lined, self._since_s = True, time.perf_counter()
@@ -245,12 +231,6 @@ class InTurn(asyncio.Protocol):
         self._thrown += size
         if self._thrown > LINGER_BYTES and self.transport is not None:
             self.transport.abort()
-
-    @property
-    def descriptor(self) -> int:
-        """Of its socket; -1 = it has gone."""
-        sock = self.transport.get_extra_info("socket") if self.transport is not None else None
-        return -1 if sock is None else int(sock.fileno())
 
     @property
     def reads(self) -> bool:

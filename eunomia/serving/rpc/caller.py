@@ -50,3 +50,11 @@ def packing_of(call: Call) -> str:
     if name not in PACKED:
         raise Unspoken(f"grpc-encoding is {name!r:.50}; {', '.join(PACKED)} or none are taken")
     return name
+
+
+def check_only(call: Call, *, came: bool, packed: bool) -> None:
+    """A message of a call that has one; raises BadRequest where one ``came`` before, or Unspoken."""
+    if came:
+        raise BadRequest("the call has a second message: send it in a call of its own")
+    if packed:
+        packing_of(call)

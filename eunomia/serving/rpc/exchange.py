@@ -15,7 +15,7 @@ from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest
 from eunomia.serving.protocol.packed import room_of
 from eunomia.serving.protocol.pieces import Pieces
 from eunomia.serving.protocol.rpc import parse_message, read_message, split_message, write_message
-from eunomia.serving.rpc.caller import caller_of, packing_of
+from eunomia.serving.rpc.caller import caller_of, check_only
 from eunomia.serving.visit import Served
 
 
@@ -36,11 +36,8 @@ class RpcExchange(Exchange):
 
     def begin(self, size: int, *, packed: bool) -> None:
         """Its message comes; raises ServingError."""
-        if self._came:
-            raise BadRequest("the call has a second message: send it in a call of its own")
+        check_only(self._call, came=self._came, packed=packed)
         self._came, self._packed = True, packed
-        if packed:
-            packing_of(self._call)
         with self._service.reading(self.tenant, ""):
             if size > self._most:
                 raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here")

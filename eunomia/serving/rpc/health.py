@@ -18,7 +18,7 @@ from eunomia.serving.http2.call import Call, Taker
 from eunomia.serving.protocol.described import Definition
 from eunomia.serving.protocol.errors import BadRequest, Expired, NotFound, ServingError, TooLarge
 from eunomia.serving.protocol.rpc_types import Response
-from eunomia.serving.rpc.caller import caller_of, timeout_s
+from eunomia.serving.rpc.caller import caller_of, check_only, timeout_s
 from eunomia.serving.rpc.ending import refuse
 from eunomia.serving.rpc.serving import Serving
 from eunomia.serving.rpc.unary import OF_STRANGERS, serialized
@@ -70,8 +70,7 @@ class Watch:
 
     def begin(self, size: int, *, packed: bool) -> None:
         """Its message comes; raises ServingError."""
-        if self._came:
-            raise BadRequest("the call has a second message: send it in a call of its own")
+        check_only(self.call, came=self._came, packed=False)
         if packed or size > OF_STRANGERS:
             raise TooLarge(f"the message has {size} bytes; at most {OF_STRANGERS} are taken here, unpacked")
         self._came = True

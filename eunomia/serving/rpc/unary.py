@@ -16,7 +16,7 @@ from eunomia.serving.http2.outlet import CALL_BYTES
 from eunomia.serving.protocol.errors import BadRequest, Expired, TooLarge
 from eunomia.serving.protocol.packed import room_of
 from eunomia.serving.protocol.rpc_types import Response
-from eunomia.serving.rpc.caller import packing_of
+from eunomia.serving.rpc.caller import check_only
 from eunomia.serving.rpc.ending import refuse
 from eunomia.serving.tenants.bodies import Bodies
 from eunomia.serving.tenants.circle import STRANGERS, group_of
@@ -67,11 +67,8 @@ class Unary:
 
     def begin(self, size: int, *, packed: bool) -> None:
         """Its message comes; raises ServingError."""
-        if self._came:
-            raise BadRequest("the call has a second message: send it in a call of its own")
+        check_only(self._call, came=self._came, packed=packed)
         self._came, self._packed = True, packed
-        if packed:
-            packing_of(self._call)
         if size > self._most:
             self.too_large()
             raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -59,10 +60,10 @@ def calling(method: str, message: Any, metadata: Any = KEY, **more: Any) -> Any:
 
 
 @asynccontextmanager
-async def line(b: Bronze) -> AsyncIterator[Line]:
+async def line(b: Bronze, address: str = "") -> AsyncIterator[Line]:
     """A connection at gRPC's port, after the greeting; what is answered until its end is noted."""
     host, port = b.grpc.split(":")
-    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(b.address, 0))
+    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(address or b.address, 0))
     try:
         writer.write(frames.greeting())
         yield reader, writer
@@ -170,6 +171,13 @@ async def resets(b: Bronze) -> None:
 async def checks(b: Bronze) -> None:
     """A thousand health checks, which need no key, in one piece."""
     async with line(b) as (_, writer):
+        writer.write(CHECKS)
+        await writer.drain()
+
+
+async def checks_of_many(b: Bronze) -> None:
+    """The same, each from another of 60,000 addresses."""
+    async with line(b, f"127.{secrets.randbelow(240) + 10}.{secrets.randbelow(250)}.9") as (_, writer):
         writer.write(CHECKS)
         await writer.drain()
 
@@ -337,6 +345,7 @@ ATTACKS = {
     "grpc-cancelled": Attack("streams that are taken back in their midst", cancelled_streams, 4, refused=False),
     "grpc-resets": Attack("500 calls on a connection, taken back at once", resets, 4, refused=False),
     "grpc-checks": Attack("1,000 health checks without a key, on 60 connections", checks, 60, refused=False),
+    "grpc-checks-of-many": Attack("the same, each connection from its own address", checks_of_many, 60, refused=False),
     "grpc-pings": Attack("10,000 pings", pings, 4, refused=False),
     "grpc-settings": Attack("10,000 settings", settings, 4, refused=False),
     "grpc-headers": Attack("headers that go on and on", continued, 4, refused=False),

@@ -131,9 +131,9 @@ class Stalling:
                     for stream in self.sent:
                         self.room[stream] += value - self._initial
                     self._initial = value
-            self._line.sendall(_frame(SETTINGS, 1, 0, b""))
+            self._send(_frame(SETTINGS, 1, 0, b""))
         elif kind == PING and not flags & 1:
-            self._line.sendall(_frame(PING, 1, 0, content))
+            self._send(_frame(PING, 1, 0, content))
         elif kind == RST_STREAM or (kind in (DATA, HEADERS) and flags & 1):
             self.ended.add(number)
         elif kind == GOAWAY:

@@ -21,7 +21,7 @@ from eunomia.serving.fronts import hearing, reception, records
 from eunomia.serving.fronts.certificate import handshake_s, tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.crowds import Crowds
-from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.lane import Lane
 from eunomia.serving.fronts.received import read_from
 from eunomia.serving.fronts.reception import Reception, sockets_at
@@ -202,7 +202,7 @@ def test_both_protocols_share_the_descriptors(tmp_path: Path, monkeypatch: pytes
     assert asked == [(100, 2)]
 
 
-class Echo(asyncio.Protocol):
+class Echo(Standing, asyncio.Protocol):
     """Says what it hears, and leaves."""
 
     def connection_made(self, transport: Any) -> None:
@@ -272,6 +272,29 @@ def test_of_many_that_leave_at_once_a_few_go_in_a_turn(
         here.end()
 
     pytest.importorskip(loop).run(main())
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_who_gets_a_protocol_never_counts_twice(
+    secure: bool, tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, of eight newcomers for three places six were ended now and then."""
+    counted, came = list[int](), Connections.came
+
+    def noting(connections: Connections, *what: Any) -> None:
+        came(connections, *what)
+        counted.append(len(connections))
+
+    monkeypatch.setattr(Connections, "came", noting)
+    context = ssl._create_unverified_context()
+    context.set_alpn_protocols(["h2"])
+    with running(tmp_path, tls=certificate if secure else None) as server:
+        for most, port in ((2, server.http_port), (4, server.grpc_port)):
+            line = connect(port or 0)
+            with context.wrap_socket(line) if secure else line as client:
+                client.sendall(b"G")
+                until(lambda: len(counted) == most)  # noqa: B023
+        assert counted == [1, 1, 1, 1]
 
 
 # --- a crowd that is connected ----------------------------------------------------------------------------

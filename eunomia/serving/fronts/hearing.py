@@ -72,6 +72,7 @@ class Standing:
     """A connection that may stand there, with ``_heard_by`` and ``_has_something``; ``_line_up``: for its turn."""
 
     transport: asyncio.Transport | None
+    entered: Callable[[], None] = staticmethod(lambda: None)  # who stood for it until it was here is gone
     _heard_by: Hearing | None
     _has_something: bool  # as far as is known
 

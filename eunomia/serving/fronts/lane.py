@@ -87,6 +87,7 @@ class Lane(InTurn):
         super().connection_made(transport)
         self.address = self._remote()
         self._plain = transport.get_extra_info("sslcontext") is None
+        self.entered()
         self._inference.connections.came(self, self.address)
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -17,12 +17,13 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from typing import cast
 
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.certificate import handshake_s
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.crowds import Crowds
-from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.records import Records
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.tenants.circle import stranger_at
@@ -64,14 +65,14 @@ class Reception:
         self,
         sockets: Sequence[socket.socket],
         connections: Connections,
-        make: Callable[[], asyncio.Protocol],
+        make: Callable[[], Standing],
         rota: Rota,
         hearing: Hearing,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.sockets, self.connections = sockets, connections
         self.loop = asyncio.get_running_loop()
-        self.welcome = partial(self.loop.connect_accepted_socket, make)
+        self.make, self.welcome = make, self.loop.connect_accepted_socket
         self.rota, self.hearing = rota, hearing
         self.greetings: Crowds[Guest] | None = None
         self.most_greetings = GREETINGS
@@ -185,12 +186,21 @@ class Guest:
     async def _entered(self) -> None:
         here = self._reception
         try:
-            await here.welcome(self.sock)
+            await here.welcome(self._made, self.sock)
         except OSError as error:  # as clients make them
             log.debug("no handshake: %s", error)
         finally:
-            here.connections.gone(self)
-            self._greeted()
+            self.gone()
+
+    def _made(self) -> asyncio.Protocol:
+        connection = self._reception.make()
+        connection.entered = self.gone
+        return cast(asyncio.Protocol, connection)
+
+    def gone(self) -> None:
+        """It has ended, or has its protocol: nobody counts twice."""
+        self._reception.connections.gone(self)
+        self._greeted()
 
     def _greeted(self) -> None:
         if self._reception.greetings is not None:

@@ -74,6 +74,7 @@ class InTurn(Standing, asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = place_of(str(peer[0])) if isinstance(peer, tuple) else ""
         self._plain = transport.get_extra_info("sslcontext") is None
+        self.entered()
         self.connections.came(self, self.address)
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -85,8 +85,7 @@ class Lane(InTurn):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody is there."""
         super().connection_made(transport)
-        self.address = self._remote()
-        self._plain = transport.get_extra_info("sslcontext") is None
+        self.address, self._plain = self._remote(), transport.get_extra_info("sslcontext") is None
         self.entered()
         self._inference.connections.came(self, self.address)
 

@@ -1,9 +1,9 @@
 """Do stock clients work, and does anything made up break the server? Parts: stock clients, made up, roles, fuzzing.
 
 The server's tests, with five times their examples and a row for each. Stock tritonclient: HTTP and gRPC, synchronous
-and asynchronous, every call that it offers, answers compared bit for bit with the whole network's. Requests made up
-from the OpenAPI document by schemathesis, from grammars and by mutation by hypothesis, and by coverage with atheris,
-where it is installed. Every endpoint and RPC with no key, a wrong one, a tenant's and an administrator's.
+and asynchronous, every call that it offers, answers compared bit for bit with the whole network's; perf_analyzer.
+Requests made up from the OpenAPI document by schemathesis, from grammars and by mutation by hypothesis, and by
+coverage with atheris, where it is installed. Every endpoint and RPC with no key, a wrong, a tenant's and an admin's.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from tests.serving import fuzz
 from tests.serving.fuzz_targets import TARGETS
 
 TESTS = {
-    "stock clients": ("tests/serving/test_stock_calls.py", "tests/serving/test_streams.py"),
-    "made up": ("tests/serving/test_openapi.py", "tests/serving/test_fuzz.py"),
-    "roles": ("tests/serving/test_security.py",),
+    "stock clients": [
+        f"tests/serving/test_{name}.py" for name in ("stock_calls", "streams", "perf_analyzer")
+    ],
+    "made up": ["tests/serving/test_openapi.py", "tests/serving/test_fuzz.py"],
+    "roles": ["tests/serving/test_security.py"],
 }
 LIBRARIES = ("tritonclient", "grpcio", "aiohttp", "geventhttpclient", "schemathesis", "hypothesis")
 FUZZED_S, FUZZED_QUICK_S = 10, 2  # for each target
 
 
-def outcomes(files: tuple[str, ...], profile: str) -> Iterator[list[Cell]]:
+def outcomes(files: list[str], profile: str) -> Iterator[list[Cell]]:
     """A row for each test: what it checks, of what, the answers it counted, and whether it passed."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")

@@ -29,7 +29,7 @@ class Place:
 
 
 @contextmanager
-def place(folder: Path) -> Iterator[Place]:
+def place(folder: Path, **more: Any) -> Iterator[Place]:
     """First come first served, with a large network beside the small one, cut at every block."""
     import onnxruntime as ort
 
@@ -42,6 +42,7 @@ def place(folder: Path) -> Iterator[Place]:
         "calm_ms": 0.0,
         "arena_mib": 64.0,
         "shared_memory": True,
+        **more,
     }
     with process(write_server(folder, **changes)) as server:
         assert server.ask("/v2/repository/models/large/load", {})[0] == 200

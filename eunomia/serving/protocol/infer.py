@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -244,7 +244,7 @@ def write_response(
     request: InferRequest,
     version: str,
     outputs: Mapping[str, Value],
-    in_regions: Mapping[str, SharedRegion],
+    in_regions: Container[str],
 ) -> Written:
     """What to send; ``put_numbers_in`` of ``json_work`` makes the JSON part."""
     wanted = request.outputs or tuple(WantedOutput(name, request.all_binary) for name in outputs)
@@ -254,18 +254,11 @@ def write_response(
     for want in wanted:
         array = contiguous(outputs[want.name])
         entry: Json = {"name": want.name, "datatype": DATATYPE_OF[array.dtype], "shape": list(array.shape)}
-        if want.name in in_regions:
-            region = in_regions[want.name]
-            entry["parameters"] = {
-                "shared_memory_region": region.region,
-                "shared_memory_byte_size": array.nbytes,
-                **({"shared_memory_offset": region.offset} if region.offset else {}),
-            }
-        elif want.binary:
+        elsewhere = want.name in in_regions  # parameters there would be a size to stock clients in C++
+        if want.binary and not elsewhere:
             entry["parameters"] = {"binary_data_size": array.nbytes}
             raw.append(raw_bytes(array))
-        in_json = want.name not in in_regions and not want.binary
-        numbers.append(array if in_json else None)
+        numbers.append(None if elsewhere or want.binary else array)
         entries.append(entry)
     content: Json = {"model_name": request.model, "model_version": version, "outputs": entries}
     if request.request_id:

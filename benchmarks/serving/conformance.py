@@ -24,9 +24,7 @@ from tests.serving import fuzz
 from tests.serving.fuzz_targets import TARGETS
 
 TESTS = {
-    "stock clients": [
-        f"tests/serving/test_{name}.py" for name in ("stock_calls", "streams", "perf_analyzer")
-    ],
+    "stock clients": [f"tests/serving/test_{n}.py" for n in ("stock_calls", "streams", "perf_analyzer")],
     "made up": ["tests/serving/test_openapi.py", "tests/serving/test_fuzz.py"],
     "roles": ["tests/serving/test_security.py"],
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.serving.postgres import postgres
 from tests.snippets import Terminal, run_document, snippets
 
@@ -75,10 +75,3 @@ def on_this_machine(text: str, url: str | None) -> str:
         if port in text:
             text = text.replace(port, str(free_port()))
     return text.replace("postgresql://eunomia@127.0.0.1:5432/postgres", url) if url else text
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -31,6 +30,7 @@ from eunomia.serving.tenants.grants import Grant, hash_key
 from eunomia.study.serving.deployment import deployment
 from tests import children
 from tests.patience import until
+from tests.ports import free_port
 from tests.serving.made_up import examples
 from tests.serving.process import process, write_server
 
@@ -282,9 +282,7 @@ def test_postgres_sh_makes_a_database_that_wants_its_password() -> None:
 
     folder = Path(tempfile.mkdtemp(prefix="eunomia-pg-"))
     (folder / "postgres.sh").write_text(POSTGRES_SH)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     as_user: list[str] = []
     if os.getuid() == 0:
         shutil.chown(folder, "postgres")
@@ -323,8 +321,7 @@ def test_both_protocols_pass_haproxy_to_a_server_that_is_ready(tmp_path: Path) -
         pytest.skip("HAProxy is not installed (Debian: apt-get install haproxy)")
     import tritonclient.grpc as stock
 
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-        http, grpc = (each.getsockname()[1] for each in (one, two))
+    http, grpc = free_port(), free_port()
     with process(write_server(tmp_path)) as server:
         places = server.url.rpartition(":")[2], server.grpc.rpartition(":")[2]
         text = haproxy([f"127.0.0.1:{':'.join(places)}", "127.0.0.1"], http, grpc)

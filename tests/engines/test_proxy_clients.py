@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import threading
 from collections import defaultdict
 from http.client import HTTPConnection
@@ -15,6 +14,7 @@ import pytest
 from eunomia.engines.deploy.proxy import haproxy
 from tests import children
 from tests.patience import PATIENCE_S, until
+from tests.ports import free_port
 
 
 def test_two_clients_never_share_a_connection_to_the_server(tmp_path: Path) -> None:
@@ -39,8 +39,7 @@ def test_two_clients_never_share_a_connection_to_the_server(tmp_path: Path) -> N
         def log_message(self, *_: object) -> None:
             """Nothing is said."""
 
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
-        http, grpc = (each.getsockname()[1] for each in (one, two))
+    http, grpc = free_port(), free_port()
     with ThreadingHTTPServer(("127.0.0.1", 0), Origin) as origin:
         threading.Thread(target=origin.serve_forever, daemon=True).start()
         text = haproxy([f"127.0.0.1:{origin.server_port}:1"], http, grpc)

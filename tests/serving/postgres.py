@@ -6,13 +6,13 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests import children
+from tests.ports import free_port
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,7 @@ def postgres(more: str = "") -> Iterator[Postgres | None]:
         yield None
         return
     folder = Path(tempfile.mkdtemp(prefix="eunomia-pg-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     as_user: list[str] = []
     if os.getuid() == 0:  # PostgreSQL refuses to run as root
         shutil.chown(folder, "postgres")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from eunomia.serving.models.convolutional import mobilenet_v2
 from eunomia.serving.tenants.grants import hash_key
 from tests import children
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER
 
 IMAGE = np.random.default_rng(0).random((1, 3, SIDE, SIDE), np.float32)
@@ -144,9 +144,7 @@ def process(
 
 def ports() -> dict[str, int]:
     """Two that nobody uses."""
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        return dict(zip(("http_port", "grpc_port"), (one.getsockname()[1] for one in found), strict=True))
+    return {"http_port": free_port(), "grpc_port": free_port()}
 
 
 def slow_down(pid: int, share: float, period_us: int = 5000) -> None:

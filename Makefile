@@ -30,7 +30,7 @@ demo: $(VENV)/.core ## create .venv, install the light core, compare the policie
 
 test: $(VENV)/.torch ## install what the tests need, check style and types, run all tests
 	@echo "== checking style, spelling, words and imports"
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.system $(VENV)/.perf style
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.tools style
 	@echo "== checking types, and running the tests on the cores of this machine (a few minutes)"
 	@$(MAKE) --no-print-directory -k -j2 mypy suite || { cat $(VENV)/types.log; exit 1; }
 
@@ -78,9 +78,9 @@ lock: ## write requirements/*.txt anew from pyproject.toml
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
     --no-annotate --custom-compile-command "make lock"
 
-# Of the tests of the server some use a real browser, HAProxy, a real PostgreSQL, perf_analyzer (its libb64). All are
-# Debian packages; without them their tests are skipped, and say so. `make test` installs them as root on a Debian system.
-PACKAGES := chromium chromium-driver haproxy libb64-0d postgresql slurm-client slurmctld slurmd
+# The server's tests use a real browser, HAProxy and a real PostgreSQL. All are Debian packages; without them their tests are
+# skipped, and say so. `make test` installs them where it may: as root on a Debian system.
+PACKAGES := chromium chromium-driver haproxy postgresql slurm-client slurmctld slurmd
 package: $(VENV)/.test ## build wheel and sdist twice, compare them, try the wheel in a clean environment: dist/
 	@$(BIN)/python -m checks.package $(PYTHONS)
 
@@ -91,7 +91,7 @@ system: ## install the Debian packages that some tests use (needs root)
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES)
 
 $(VENV)/.system: $(VENV)/.python
-	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null && ls /usr/lib/postgresql/*/bin/initdb /usr/lib/*/libb64.so.0d >/dev/null 2>&1; then :; \
+	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "== installing $(PACKAGES)"; \
 	    $(MAKE) --no-print-directory system >$(VENV)/system.log 2>&1 || echo "   not possible ($(VENV)/system.log); their tests are skipped"; \
 	else echo "== without $(PACKAGES) some tests are skipped: sudo make system"; fi
@@ -122,11 +122,15 @@ $(VENV)/.test: $(VENV)/.core requirements/test.txt
 	@$(PIP) install --no-compile --require-hashes -r requirements/test.txt
 	@touch $@
 
-# In a folder of its own: the package that brings perf_analyzer is an old release of one that the tests use.
-$(VENV)/.perf: $(VENV)/.python requirements/perf.txt
-	@$(PIP) install --no-deps --no-compile --target $(VENV)/perf --upgrade --require-hashes -r requirements/perf.txt \
-	    2>$(VENV)/perf.log || echo "   without perf_analyzer its tests are skipped ($(VENV)/perf.log)"
+# Programs in a folder of their own, installed nowhere: perf_analyzer, which an old release of a package of the tests
+# brings, with a library that it needs, and promtool.
+$(VENV)/.tools: $(VENV)/.system requirements/perf.txt
+	@{ $(PIP) install --no-deps --no-compile --target $(VENV)/tools --upgrade --require-hashes -r requirements/perf.txt && \
+	    cd $(VENV)/tools && { $(DOWNLOAD) || { apt-get update && $(DOWNLOAD); }; } && \
+	    for one in *.deb; do dpkg -x $$one . && rm $$one; done; } >$(VENV)/tools.log 2>&1 || \
+	    echo "   without perf_analyzer or promtool their tests are skipped ($(VENV)/tools.log)"
 	@touch $@
+DOWNLOAD := apt-get download libb64-0d prometheus
 
 $(VENV)/.torch: $(VENV)/.test
 	@if [ -z "$(TORCH)" ]; then touch $@; \

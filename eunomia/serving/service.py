@@ -119,8 +119,8 @@ class Service(Callers):
     def _budget(self, tenant: str) -> int:
         return (self.directory.by_name(tenant) or Grant(tenant)).max_request_bytes
 
-    async def metrics_page(self) -> bytes:
-        """What Prometheus reads: the counters, and how things stand now."""
+    async def metrics_page(self, accepts: str, *, triton: bool) -> tuple[bytes, str]:
+        """What Prometheus reads, and its type: the counters, and how things stand now."""
         ready = [entry.key for entry in self.repository.entries(ready_only=True)]
         telemetry = self.books.telemetry
         telemetry.show_devices(self.pool, ready, self.clock.now_s())
@@ -130,7 +130,7 @@ class Service(Callers):
         telemetry.show_guards(self.guards())
         if self.fleet is not None:
             telemetry.show_replicas(*self.fleet.standing())
-        return await telemetry.page()
+        return await telemetry.page(accepts, triton=triton)
 
     def model_statistics(self, grant: Grant, name: str = "", version: str = "") -> list[Json]:
         """Of one network or of all that are ready; raises NotFound."""

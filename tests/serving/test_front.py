@@ -67,7 +67,7 @@ def test_prometheus_reads_share_and_waits() -> None:
     looked(telemetry.front, 0.25)
     telemetry.front.waited(0.0)
     telemetry.front.waited(0.012)
-    page = asyncio.run(telemetry.page()).decode()
+    page = asyncio.run(telemetry.page())[0].decode()
     assert "# HELP eunomia_front_end_busy_ratio The same as a share of the last 3 s" in page
     assert "eunomia_front_end_busy_ratio 0.25" in page and "eunomia_front_end_busy_seconds_total 0.75" in page
     assert 'eunomia_front_end_late_seconds_bucket{le="0.0005"} 1.0' in page

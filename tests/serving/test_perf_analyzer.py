@@ -22,9 +22,10 @@ pytest.importorskip("grpc")
 
 from tests.serving.process import IMAGE  # noqa: E402
 
-FOLDER = Path(sys.prefix) / "perf"
+FOLDER = Path(sys.prefix) / "tools"
 PROGRAM = shutil.which("perf_analyzer", path=f"{FOLDER / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}")
-LIBRARIES = {"LD_LIBRARY_PATH": str(FOLDER / "nvidia" / "cuda_runtime" / "lib")}
+PLACES = [FOLDER / "nvidia" / "cuda_runtime" / "lib", *FOLDER.glob("usr/lib/*-linux-gnu")]
+LIBRARIES = {"LD_LIBRARY_PATH": os.pathsep.join(map(str, PLACES))}
 WHO = ("-H", "x-tenant-id:gold")
 THREE_WINDOWS = ("-p", "100", "-s", "999", "-r", "3")  # whether they agree or not
 LOADS: dict[str, tuple[str, ...]] = {

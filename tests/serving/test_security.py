@@ -40,7 +40,9 @@ OPEN = {
     ("GET", "/v2/models/{model}/ready"),
     ("GET", "/v2/models/{model}/versions/{version}/ready"),
 }
-ADMIN_ONLY = re.compile(r"/metrics|/v2/eunomia/(twin|tenants|policy|replicas).*|/v2/repository/models/.*")
+ADMIN_ONLY = re.compile(
+    r"/metrics(/triton)?|/v2/eunomia/(twin|tenants|policy|replicas).*|/v2/repository/models/.*"
+)
 OPEN_RPCS = {"ServerLive", "ServerReady", "ServerMetadata", "ModelReady"}
 ADMIN_RPCS = {"RepositoryModelLoad", "RepositoryModelUnload"}
 

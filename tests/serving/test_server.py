@@ -236,16 +236,13 @@ def test_statistics_metrics_and_ledger_agree(tmp_path: Path) -> None:
         stats = stub.get_inference_statistics("small", headers=bearer(GOLD))["model_stats"][0]
         assert stats["inference_count"] == 3 and stats["inference_stats"]["success"]["count"] == 3
         assert stats["inference_stats"]["fail"] == {"count": 1, "ns": 0}
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{server.http_port}/metrics", headers=bearer(ADMIN)
-        )
-        page = urllib.request.urlopen(request, timeout=PATIENCE_S).read().decode()
-        assert 'nv_inference_request_success{model="small",version="1"} 3.0' in page
+        assert 'nv_inference_request_success{model="small",version="1"} 3.0' in metrics(server, "/triton")
+        page = "\n".join(metrics(server))
         assert 'eunomia_requests_total{model="small",outcome="hit",tenant="gold"} 3.0' in page
         assert 'eunomia_slo_attainment_ratio{model="small",tenant="gold"} 1.0' in page
         dashboard = json.loads((Path(serving.__file__).parent / "observe" / "grafana.json").read_text())
         asked = re.findall(
-            r"(?:eunomia|nv)_[a-z_]+", " ".join(t["expr"] for p in dashboard["panels"] for t in p["targets"])
+            r"eunomia_[a-z_]+", " ".join(t["expr"] for p in dashboard["panels"] for t in p["targets"])
         )
         # appear when the first one happens, and with a learned policy
         late = {"eunomia_preemptions_total", "eunomia_policy_fallbacks", "eunomia_policy_guards"}
@@ -271,9 +268,9 @@ def test_what_the_guards_of_a_learned_policy_counted_is_in_the_metrics(tmp_path:
         assert not [line for line in metrics(server) if line.startswith("eunomia_policy_guards{")]
 
 
-def metrics(server: Server) -> list[str]:
+def metrics(server: Server, of: str = "") -> list[str]:
     """Lines of /metrics."""
-    url = f"http://127.0.0.1:{server.http_port}/metrics"
+    url = f"http://127.0.0.1:{server.http_port}/metrics{of}"
     with urllib.request.urlopen(
         urllib.request.Request(url, headers=bearer(ADMIN)), timeout=PATIENCE_S
     ) as answer:
@@ -311,7 +308,8 @@ def test_refusals_are_counted_by_reason(tmp_path: Path) -> None:
                 ("(unknown)", "not_found", "gold", 2), ("small", "unavailable", "gold", 2), ("small", "hit", "gold", 1),
             )
         }  # fmt: skip
-        assert 'nv_inference_request_failure{model="small",reason="hopeless",version="1"} 5.0' in page
+        failed = 'nv_inference_request_failure{model="small",reason="hopeless",version="1"} 5.0'
+        assert failed in metrics(server, "/triton")
         assert not any("made-up" in line or "nobody" in line for line in page)
         stats = stub.get_inference_statistics("small", headers=bearer(GOLD), as_json=True)["model_stats"][0]
         assert int(stats["inference_stats"]["fail"]["count"]) == 8

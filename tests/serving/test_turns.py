@@ -87,7 +87,7 @@ def test_prometheus_reads_both_as_histograms() -> None:
     telemetry = Telemetry()
     telemetry.turns.held[3] += 2
     telemetry.turns.held[-1] += 1
-    page = asyncio.run(telemetry.page()).decode()
+    page = asyncio.run(telemetry.page())[0].decode()
     assert "in one turn of it, at most" in page, "turns that nobody announced fall into one reading"
     assert 'eunomia_loop_held_seconds_bucket{le="0.002"} 0.0' in page
     assert 'eunomia_loop_held_seconds_bucket{le="0.003"} 2.0' in page

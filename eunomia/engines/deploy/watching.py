@@ -21,6 +21,11 @@ ALERTS = {
         "1m",
         "{{ $labels.instance }} has not read the other replicas for {{ $value }} s",
     ),
+    "EunomiaFrontEndFull": (
+        "eunomia_front_end_busy_ratio > 0.85",
+        "5m",
+        "the front end of {{ $labels.instance }} is busy {{ $value | humanizePercentage }} of the time",
+    ),
     "EunomiaPolicyFallsBack": (
         "rate(eunomia_policy_fallbacks[10m]) > 0",
         "10m",

@@ -80,6 +80,7 @@ class HttpFront:
                     web.post("/v2/repository/models/{model}/load", self._load),
                     web.post("/v2/repository/models/{model}/unload", self._unload),
                     web.get("/metrics", self._metrics),
+                    web.get("/metrics/triton", self._metrics),
                     web.get("/openapi.json", self._openapi),
                     web.get("/v2/models/stats", self._statistics),
                     web.get("/v2/systemsharedmemory/status", self._regions),
@@ -217,8 +218,9 @@ class HttpFront:
     async def _metrics(self, http: web.Request) -> web.Response:
         if not self.service.anonymous:
             self.service.require_admin(caller_of(http))
-        page = await self.service.metrics_page()
-        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        accepts, triton = http.headers.get("Accept", ""), http.path.endswith("triton")
+        page, kind = await self.service.metrics_page(accepts, triton=triton)
+        return web.Response(body=page, headers={"Content-Type": kind})
 
     # --- the repository --------------------------------------------------------------------------------
 

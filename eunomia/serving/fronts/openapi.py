@@ -125,7 +125,8 @@ def document() -> Json:
         "/v2/systemsharedmemory/region/{region}/unregister": {
             "post": operation("Forget a region", keyed=True, names=("region",))
         },
-        "/metrics": {"get": operation("Prometheus' text", keyed=True)},
+        "/metrics": {"get": operation("Prometheus' text, or OpenMetrics", keyed=True)},
+        "/metrics/triton": {"get": operation("The same by Triton's names", keyed=True)},
     }  # fmt: skip
     for prefix, names in (("/v2/models/{model}", ("model",)),
                           ("/v2/models/{model}/versions/{version}", ("model", "version"))):  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +15,12 @@ from tests.hostile import frames
 from tests.serving.near import MIB, Near, Talk, fields, head, heard, numbered, plain, setting, whole, within
 from tests.serving.speaking import message
 
+SIZES = (0.5, 1.0, 1.001, 1.2, 1.5, 1.9, 2.0, 2.1, 3.0)  # of a message, in windows
 
-@pytest.mark.parametrize("frame", [1000, 16_384, 262_144])
-@pytest.mark.parametrize("times", [0.5, 1.0, 1.001, 1.2, 1.5, 1.9, 2.0, 2.1, 3.0, 20.0])
+
+@pytest.mark.parametrize(
+    ("times", "frame"), [*product(SIZES, [1000, 16_384, 262_144]), (20.0, 16_384), (20.0, 262_144)]
+)
 def test_a_message_gets_the_window_that_it_needs_and_no_more(times: float, frame: int) -> None:
     def run() -> None:
         near, size = Near(), int(times * WINDOW)

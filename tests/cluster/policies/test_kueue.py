@@ -172,7 +172,7 @@ def test_shares_are_borrowed_over_lent_over_weight() -> None:
 
 
 def test_weights_divide_what_is_borrowed_as_in_the_proposal() -> None:
-    """150 devices of a cohort among weights 1, 1 and 3 (Kueue's proposal 1714, story 3): 30, 30 and 90.
+    """Devices of a cohort among weights 1, 1 and 3 (Kueue's proposal 1714, story 3, with a third of its devices).
 
     The first had them all, and its queue is long.
     """
@@ -180,13 +180,13 @@ def test_weights_divide_what_is_borrowed_as_in_the_proposal() -> None:
         ClusterQueue(f"tenant {q}", {"gpu": Quota(0)}, "c1", weight=w, reclaim="Any")
         for q, w in enumerate([1.0, 1.0, 3.0])
     ]
-    jobs = [(q, 1) for q in range(3) for _ in range(160)]
-    view = gpus(150, jobs, held=list(range(150)))
-    devices = run(view, *queues, cohort_quotas={"c1": {"gpu": 150}}, fair_sharing=True)
-    assert [admitted(devices, view, q) for q in range(3)] == [30, 30, 90]
-    from_nothing = gpus(150, jobs)
-    devices = run(from_nothing, *queues, cohort_quotas={"c1": {"gpu": 150}}, fair_sharing=True)
-    assert [admitted(devices, view, q) for q in range(3)] == [30, 30, 90]
+    jobs = [(q, 1) for q in range(3) for _ in range(60)]
+    view = gpus(50, jobs, held=list(range(50)))
+    devices = run(view, *queues, cohort_quotas={"c1": {"gpu": 50}}, fair_sharing=True)
+    assert [admitted(devices, view, q) for q in range(3)] == [10, 10, 30]
+    from_nothing = gpus(50, jobs)
+    devices = run(from_nothing, *queues, cohort_quotas={"c1": {"gpu": 50}}, fair_sharing=True)
+    assert [admitted(devices, view, q) for q in range(3)] == [10, 10, 30]
 
 
 @pytest.mark.parametrize(

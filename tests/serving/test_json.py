@@ -171,6 +171,29 @@ def test_the_process_says_what_the_plain_functions_say() -> None:
     asyncio.run(asked())
 
 
+def test_clients_that_give_the_length_of_all_of_their_json_may_send_as_much() -> None:
+    """As those in C++ do. As it was, a picture of 224 x 224 as numbers was refused unless the length was left out."""
+    picture = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
+    body = json.dumps({"inputs": [tensor(picture.ravel().tolist(), list(picture.shape))]}).encode()
+    raw = picture[0, 0, 0].tobytes()
+    also = {"name": "y", "datatype": "FP32", "shape": [224], "parameters": {"binary_data_size": len(raw)}}
+    both = json.dumps({"inputs": [tensor(picture.ravel().tolist(), list(picture.shape)), also]}).encode()
+
+    async def asked() -> None:
+        work = JsonProcess(2**24)
+        try:
+            for length in (None, len(body)):
+                request = await work.read("m", "", memoryview(body), length, "gold")
+                np.testing.assert_array_equal(request.inputs[0].data, picture)
+            request = await work.read("m", "", memoryview(both + raw), len(both), "gold")
+            np.testing.assert_array_equal(request.inputs[0].data, picture)
+            np.testing.assert_array_equal(request.inputs[1].data, picture[0, 0, 0])
+        finally:
+            work.close()
+
+    asyncio.run(asked())
+
+
 @examples(2.0)
 @given(content=JSON, more=st.integers(0, 3))
 def test_any_large_json_is_read_or_refused_as_a_small_one_is(content: Any, more: int) -> None:

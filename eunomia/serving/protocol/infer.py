@@ -27,7 +27,6 @@ from eunomia.serving.protocol.strings import (
 MAX_TEXT = 200  # letters of an id, or of a region's name
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
-MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
 KNOWN_BYTES = 1024  # of JSON that is remembered
 KNOWN_OBJECTS, FORMS = 40, 256  # in one of these; and so many of them
 MAX_ELEMENTS = 2**31
@@ -100,8 +99,6 @@ def split_body(body: memoryview | Pieces, header_bytes: int | None) -> tuple[byt
     length = len(body) if header_bytes is None else header_bytes
     if not 0 <= length <= len(body):
         raise BadRequest(f"Inference-Header-Content-Length is {length}; the body holds {len(body)} bytes")
-    if header_bytes is not None and length > MAX_HEADER_BYTES:
-        raise BadRequest(f"the JSON part has {length} bytes; at most {MAX_HEADER_BYTES} are taken")
     if isinstance(body, Pieces):
         return bytes(body[:length].joined()), body[length:]
     return bytes(body[:length]), body[length:]

@@ -41,6 +41,7 @@ from eunomia.serving.protocol.errors import (
     Unavailable,
 )
 from eunomia.serving.protocol.infer import InferRequest, SharedRegion
+from eunomia.serving.protocol.ranking import with_classes
 from eunomia.serving.protocol.regions import Regions
 from eunomia.serving.replicas.fleet import Fleet
 from eunomia.serving.tenants.bodies import AGAIN_S, Bodies
@@ -201,6 +202,7 @@ class Service(Callers):
         return self._served(inside, inside.answer.result())
 
     def _served(self, inside: Inside, outputs: Mapping[str, Value]) -> Served:
+        outputs = with_classes(inside.request.outputs, outputs, inside.ports)
         placing = self.regions.place(inside.grant.name, inside.request, outputs)
         if placing.size <= AT_ONCE_BYTES:
             placing.carry_out()
@@ -260,7 +262,7 @@ class Service(Callers):
             enter = partial(self._admit, grant, job, submit)
             refused = partial(self._refused, grant, request.model, request=request.request_id)
             answer = self.unsized.answer(Later(grant.name, job, size, enter, refused), enter())
-            return Inside(grant, request, size, job, answer)
+            return Inside(grant, request, size, job, answer, ports)
         except BaseException:
             self._give_back(grant, held)
             raise

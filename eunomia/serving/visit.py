@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from eunomia.serving.devices.answers import Answer
+from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import named
@@ -37,6 +38,7 @@ class Inside:
     size: int  # bytes of tensors
     job: Job
     answer: Answer
+    ports: Ports
 
     @property
     def version(self) -> str:

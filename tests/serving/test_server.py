@@ -345,13 +345,6 @@ def test_a_port_in_use_is_named_with_its_key(tmp_path: Path) -> None:
                 pass
 
 
-def test_classification_is_refused(server: Server, client: Any) -> None:
-    module, stub = client
-    wanted = module.InferRequestedOutput("logits", class_count=3)
-    with pytest.raises(InferenceServerException, match="classification extension is not offered"):
-        ask(module, stub, outputs=[wanted])
-
-
 def test_shared_memory_is_among_the_extensions(server: Server, client: Any) -> None:
     module, stub = client
     more = {} if module is tritonhttp else {"as_json": True}

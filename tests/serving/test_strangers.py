@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eunomia.serving.fronts.http import most_rows
+from eunomia.serving.protocol.batches import most_rows
 from eunomia.serving.protocol.errors import without_folders
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S, until

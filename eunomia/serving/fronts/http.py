@@ -23,18 +23,18 @@ from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, qui
 from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
+from eunomia.serving.protocol.batches import most_rows
 from eunomia.serving.protocol.errors import BadRequest, ServingError, without_folders
 from eunomia.serving.protocol.infer import write_response
-from eunomia.serving.protocol.raw import nbytes
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.circle import stranger_at
 from eunomia.serving.tenants.grants import Grant
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 LARGE_ANSWER = 256 * 1024  # bytes; the system takes smaller ones at once
-MOST_ROWS = 2**31 - 1  # what the protocol's field holds
 EXTENSIONS = [
     "binary_tensor_data",
+    "classification",
     "model_configuration",
     "model_repository",
     "schedule_policy",
@@ -307,16 +307,6 @@ def config_of(name: str, ports: Ports, most_bytes: int) -> Json:
         "input": [port(p, batched) for p in ports["inputs"]],
         "output": [port(p, batched) for p in ports["outputs"]],
     }
-
-
-def most_rows(ports: Ports, most_bytes: int) -> int:
-    """Rows of the largest batch that fits; 0 = a network without batches, or whose rows have no one size."""
-    if not all(p["shape"][:1] == [-1] for p in (*ports["inputs"], *ports["outputs"])):
-        return 0
-    if any(-1 in p["shape"][1:] or p["datatype"] == BYTES for p in ports["inputs"]):
-        return 0
-    row = sum(nbytes(p["datatype"], p["shape"][1:]) for p in ports["inputs"])
-    return min(most_bytes // row, MOST_ROWS) if row else 0
 
 
 def header_length(text: str | None) -> int | None:

@@ -67,6 +67,7 @@ class WantedOutput:
     name: str
     binary: bool = False
     region: SharedRegion | None = None
+    classes: int = 0  # of the largest values so many, as texts; 0 = the tensor
 
 
 @dataclass(frozen=True)
@@ -327,9 +328,12 @@ def _read_wanted(entry: Json) -> WantedOutput:
 
 def wanted_output(name: str, binary: bool, parameters: Mapping[str, object]) -> WantedOutput:
     """What its parameters ask for; raises BadRequest."""
-    if parameters.get("classification"):
-        raise BadRequest(f"output '{name}': the classification extension is not offered; ask for the tensor")
-    return WantedOutput(name, binary, region_of(parameters, name))
+    classes = parameters.get("classification", 0)
+    if type(classes) is not int or classes < 0:
+        raise BadRequest(
+            f"output '{name}': classification is {classes!r:.50}; a number of classes is expected"
+        )
+    return WantedOutput(name, binary, region_of(parameters, name), classes)
 
 
 def _text(value: object, what: str, most: int = MAX_TEXT) -> str:

@@ -1,0 +1,111 @@
+"""The classification extension: stock clients ask for the largest values of an output, each with its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunomia.serving.devices.messages import Ports
+from eunomia.serving.devices.strings import Strings
+from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.infer import WantedOutput
+from eunomia.serving.protocol.ranking import MOST_TEXTS, MOST_VALUES, largest, with_classes
+from eunomia.serving.server import Server
+from tests.serving.live import GOLD, SIDE, ask, running
+from tests.serving.made_up import examples
+
+IMAGES = np.random.default_rng(3).random((2, 3, SIDE, SIDE), np.float32)
+ROWS: Ports = {kind: [{"name": "y", "datatype": "FP32", "shape": [-1, 4]}] for kind in ("inputs", "outputs")}  # type: ignore[assignment]
+WHOLE: Ports = {kind: [{"name": "y", "datatype": "FP32", "shape": [2, 4]}] for kind in ("inputs", "outputs")}  # type: ignore[assignment]
+
+
+def classes(values: Any, count: int, ports: Ports = ROWS) -> list[Any]:
+    (found,) = with_classes([WantedOutput("y", classes=count)], {"y": np.asarray(values)}, ports).values()
+    assert isinstance(found, Strings)
+    return np.array(found.texts(), object).reshape(found.shape).tolist()  # type: ignore[no-any-return]
+
+
+def test_worked_by_hand() -> None:
+    """As Triton writes them: six digits behind the point, rows apart for a network with batches."""
+    values = np.array([[0.5, 2.25, -1.0, 2.0], [7.0, 7.0, 0.0, -0.125]], np.float32)
+    assert classes(values, 2) == [["2.250000:1", "2.000000:3"], ["7.000000:0", "7.000000:1"]]
+    assert classes(values, 2, WHOLE) == ["7.000000:4", "7.000000:5"]
+    assert classes(values, 9)[0] == ["2.250000:1", "2.000000:3", "0.500000:0", "-1.000000:2"]
+    assert classes(np.array([[3, 2**40]]), 1) == [["1099511627776:1"]]
+    assert classes(np.array([[math.nan, 1.0, math.inf]]), 3) == [["inf:2", "1.000000:1", "nan:0"]]
+    assert classes(np.zeros((0, 4)), 3) == []
+
+
+@examples(2.0)
+@given(size=st.integers(1, 60), count=st.integers(1, 70), spread=st.integers(1, 100), seed=st.integers(0, 99))
+def test_they_are_those_that_sorting_gives(size: int, count: int, spread: int, seed: int) -> None:
+    table = np.random.default_rng(seed).integers(0, spread, (3, size)).astype(np.float32)
+    for row, places in zip(table, largest(table, min(count, size)), strict=True):
+        wanted = sorted(range(size), key=lambda n: (-row[n], n))[:count]
+        assert row[places].tolist() == row[wanted].tolist() and len(set(places)) == len(wanted)
+        inside = [
+            n for n in places if row[n] > row[places[-1]]
+        ]  # of those equal to the last any may be there
+        assert inside == wanted[: len(inside)] and [n for n in places if n not in inside] == sorted(
+            places[len(inside) :]
+        )
+
+
+@pytest.mark.parametrize(
+    ("values", "count", "says"),
+    [
+        (Strings.of(np.array(["a"], object)), 1, "has no numbers to rank"),
+        (np.ones((1, 4), bool), 1, "has no numbers to rank"),
+        (np.zeros((1, MOST_VALUES + 1), np.float32), 1, f"1 rows of {MOST_VALUES + 1} values; at most"),
+        (np.zeros((MOST_TEXTS + 1, 2), np.float32), 1, f"1 classes in each of {MOST_TEXTS + 1} rows"),
+    ],
+)
+def test_what_cannot_be_ranked_is_one_sentence(values: Any, count: int, says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        with_classes([WantedOutput("y", classes=count)], {"y": values}, ROWS)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("server")) as live:
+        yield live
+
+
+@pytest.mark.parametrize("kind", ["http", "grpc"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_stock_clients_get_them(server: Server, kind: str, binary: bool) -> None:
+    module = pytest.importorskip(f"tritonclient.{kind}")
+    stub = module.InferenceServerClient(
+        f"127.0.0.1:{server.http_port if kind == 'http' else server.grpc_port}"
+    )
+    tensor = module.InferInput("image", list(IMAGES.shape), "FP32")
+    tensor.set_data_from_numpy(IMAGES)
+    more = {"binary_data": binary} if kind == "http" else {}
+    headers = {"authorization": f"Bearer {GOLD}"}
+    plain = stub.infer("small", [tensor], headers=headers).as_numpy("logits")
+    wanted = [module.InferRequestedOutput("logits", class_count=3, **more)]
+    found = stub.infer("small", [tensor], outputs=wanted, headers=headers).as_numpy("logits")
+    assert found.shape == (2, 3)
+    for row, texts in zip(plain, found, strict=True):
+        said = [text.decode() if isinstance(text, bytes) else text for text in texts]
+        assert said == [f"{row[n]:f}:{n}" for n in np.argsort(-row)[:3]]
+    stub.close()
+
+
+@pytest.mark.parametrize("wrong", [-1, "three", 1.5, True])
+def test_a_number_of_classes_that_is_none(server: Server, wrong: Any) -> None:
+    image = {
+        "name": "image",
+        "datatype": "FP32",
+        "shape": list(IMAGES.shape),
+        "data": IMAGES.ravel().tolist(),
+    }
+    content = {"inputs": [image], "outputs": [{"name": "logits", "parameters": {"classification": wrong}}]}
+    status, said = ask(server, "POST", "/v2/models/small/infer", GOLD, content)
+    assert status == 400 and f"classification is {wrong!r}" in said["error"]

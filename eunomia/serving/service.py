@@ -90,7 +90,7 @@ class Service(Callers):
         self.pool.on_run, self.pool.answers.on_retired = self._ran, self._retired
         self.pool.answers.room, self.bodies.budget = self.bodies.check_answer, self._budget
         self.admission = Admission(self.pool.dispatcher)
-        self._pairs = Pairs(self.pool.dispatcher)
+        self._pairs = Pairs(self.pool.dispatcher, lambda t, m: self.ledger.past(t, m) if self.ledger else ())
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
         self.books = Books(self.pool.dispatcher.later)
         self.rota = Rota(self.books.turns, waited=self.books.front.waited)

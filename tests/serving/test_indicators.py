@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.serving.dispatch.indicators import Indicator
+from eunomia.serving.dispatch.indicators import Indicator, Past
 from eunomia.workload.tenant import Slo
+from tests.serving.live import GOLD, SIDE, ask, running
 
+IMAGE: dict[str, Any] = {
+    "name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE], "data": [0.0] * (3 * SIDE * SIDE),
+}  # fmt: skip
 # What left, at which second, after how long, in time or not, dropped or not.
 LEFT = [
     (1.0, 4.0, True, False), (2.0, 1.0, False, False), (3.0, 9.0, False, True), (4.0, 3.0, True, False),
@@ -64,8 +70,23 @@ def test_throughput_falls_while_nobody_leaves() -> None:
     assert math.isnan(found.sli)
 
 
+WAYS = [(True, False), (False, False), (False, True)]  # in time, late, dropped
+
+
+def in_ledger(at_s: float, response_s: float, hit: bool, dropped: bool) -> Past:
+    """As its line has it."""
+    return at_s, response_s, "hopeless" if dropped else "hit" if hit else "late"
+
+
+def of_client() -> Past:
+    """Moves no indicator."""
+    return 0.0, 1.0, "bad_input"
+
+
 @given(
-    st.lists(st.tuples(st.floats(0.0, 50.0), st.booleans(), st.booleans()), max_size=40),
+    st.lists(
+        st.tuples(st.floats(0.0, 50.0), st.sampled_from(WAYS)).map(lambda f: (f[0], *f[1])), max_size=40
+    ),
     st.integers(1, 9),
     st.floats(1.0, 100.0),
 )
@@ -88,7 +109,15 @@ def test_windows_slide_as_lists_do(
         found = after(slo, facts)
         assert found.sli == pytest.approx(sli, abs=1e-9, nan_ok=True)
         again = Indicator(slo)
-        again.restore([7.0])
-        again.restore(found.content())
-        again.refresh(float(len(facts)))
+        again.recall([line for fact in facts for line in (of_client(), in_ledger(*fact))])
         assert again.sli == pytest.approx(sli, abs=1e-9, nan_ok=True) and again.count == found.count
+
+
+def test_a_server_that_starts_again_knows_how_its_tenants_fared(tmp_path: Path) -> None:
+    """As it was, whoever had been let down began anew with every start."""
+    for begun, count in ((0, 1), (1, 2)):
+        with running(tmp_path, ledger_dir=tmp_path / "ledger") as server:
+            assert server.pool.dispatcher.indicators == []
+            assert ask(server, "POST", "/v2/models/small/infer", GOLD, {"inputs": [IMAGE]})[0] == 200
+            (indicator,) = server.pool.dispatcher.indicators
+            assert (indicator.count, indicator.sli) == (count, 1.0), begun

@@ -8,11 +8,12 @@ serves live requests, and a recorded trace in a test. What it remembers is ``sta
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from eunomia.contract.traits import WAKE_S
 from eunomia.core.arrays import Floats
 from eunomia.serving.dispatch import look_ahead, reports, runs
-from eunomia.serving.dispatch.indicators import Indicator
+from eunomia.serving.dispatch.indicators import Indicator, Past
 from eunomia.serving.dispatch.jobs import GONE, NOWHERE, Job
 from eunomia.serving.dispatch.lanes import NEVER
 from eunomia.serving.dispatch.placing import best_device
@@ -27,11 +28,13 @@ class Dispatcher(State):
 
     # --- promises and requests -----------------------------------------------------------------------
 
-    def add_pair(self, agreement: Agreement) -> int:
-        """Add a tenant-model pair, with what was promised; returns its number."""
+    def add_pair(self, agreement: Agreement, past: Sequence[Past] = ()) -> int:
+        """Add a tenant-model pair, with what was promised and what the ledger has of it; returns its number."""
         self.know(agreement.tenant)
         self.agreements.append(agreement)
-        self.table.add(Indicator(agreement.slo))
+        indicator = Indicator(agreement.slo)
+        indicator.recall(past)
+        self.table.add(indicator)
         return len(self.agreements) - 1
 
     def know(self, tenant: str) -> int:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
+from typing import TypeAlias
 
+from eunomia.serving.protocol.errors import Cancelled, InputFailed, InputRefused, NoRoom, TooLong
 from eunomia.workload.tenant import Slo
+
+Past: TypeAlias = tuple[float, float, str]  # wall clock, response time [s], outcome
+# Of what clients answer for themselves; that some were given up late, or failed by the network, no line tells.
+OF_CLIENTS = {error.reason for error in (Cancelled, InputFailed, InputRefused, NoRoom, TooLong)}
 
 
 class Indicator:
@@ -35,14 +42,34 @@ class Indicator:
 
     def observe(self, now_s: float, response_s: float, *, hit: bool, dropped: bool) -> None:
         """One request has left: finished, or refused or dropped after it was accepted."""
-        kind = self._measured.kind
-        if kind == "hit_rate":
-            self._push(float(hit))
-        elif kind == "drop_rate":
-            self._push(float(dropped))
-        elif not dropped:
-            self._push(now_s if kind == "throughput" else response_s)
+        if self._measured.kind == "throughput":
+            if not dropped:
+                self._push(now_s)
+        elif (value := self._value(response_s, hit=hit, dropped=dropped)) is not None:
+            self._push(value)
         self.refresh(now_s)
+
+    def _value(self, response_s: float, *, hit: bool, dropped: bool) -> float | None:
+        if self._measured.kind == "hit_rate":
+            return float(hit)
+        if self._measured.kind == "drop_rate":
+            return float(dropped)
+        return None if dropped else response_s
+
+    def recall(self, past: Sequence[Past]) -> None:
+        """Take up what the ledger has of a server before, oldest first. A throughput is measured anew."""
+        most, values = self._window.maxlen, list[float]()
+        for _, response_s, outcome in reversed(past):
+            if most is None or len(values) == most:
+                break
+            if outcome in OF_CLIENTS:
+                continue
+            dropped = outcome not in ("hit", "late")
+            if (value := self._value(response_s, hit=outcome == "hit", dropped=dropped)) is not None:
+                values.append(value)
+        for value in reversed(values):
+            self._push(value)
+        self.refresh(0.0)
 
     def refresh(self, now_s: float) -> None:
         """Read the indicator anew; only throughput changes with time alone."""
@@ -58,17 +85,6 @@ class Indicator:
             self.sli = sorted(window)[rank - 1]
         else:
             self.sli = self._sum / len(window)
-
-    def content(self) -> list[float]:
-        """What the window holds, oldest first, for the ledger."""
-        return list(self._window)
-
-    def restore(self, values: list[float]) -> None:
-        """Take up a window from the ledger."""
-        self._window.clear()
-        self._sum = 0.0
-        for value in values:
-            self._push(value)
 
     def _push(self, value: float) -> None:
         if self._window.maxlen is not None and len(self._window) == self._window.maxlen:

@@ -94,6 +94,7 @@ class Service(Callers):
         self.books = Books(self.pool.dispatcher.later)
         self.rota = Rota(self.books.turns, waited=self.books.front.waited)
         self.holding = Holding(self.pool.dispatcher, self.directory)
+        self.pool.by_request.keep, self.pool.by_request.turn = self.limits.keep, self.repository.turn
         self.pool.begin, self.pool.answers.in_turn = self.books.turns.begin, self.rota.do
 
     @property

@@ -61,12 +61,14 @@ class Payload:
     """What stays with a job until its answer: where its input lies, and whom to tell.
 
     ``over``: it has its answer, or the reason why there is none. Whoever waits for it may have gone before.
+    ``longest_s``: of its blocks, where its network runs on requests' inputs alone.
     """
 
     inputs: list[Placed]
     slot: Slot
     answer: Answer
     over: bool = False
+    longest_s: float = 0.0
 
 
 class Answers:
@@ -85,6 +87,7 @@ class Answers:
         self.room: Callable[[str, int], None] = lambda tenant, size: (
             None
         )  # for a large answer; raises Refused
+        self.on_input: Callable[[str, Job], None] = lambda tenant, job: None  # of such a network, answered
         self.in_turn: Callable[[str, Callable[[], None]], None] = lambda tenant, work: work()
 
     def take_in(self, job: Job, inputs: Inputs, enter: Callable[[Job], None]) -> Answer:
@@ -176,6 +179,8 @@ class Answers:
             rows = slice(None) if alone else slice(row, row + member.batch)
             row += member.batch
             if not member.payload.over:  # else its memory is given back already
+                if member.payload.longest_s and alone:
+                    self.on_input(self._dispatcher.agreements[member.pair].tenant, member)
                 member.payload.over = True
                 mine = arrays if alone else {name: array[rows] for name, array in arrays.items()}
                 size = sum(array.nbytes for array in mine.values())

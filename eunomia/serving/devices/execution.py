@@ -185,6 +185,9 @@ class Execution:
             self._failed(device, message, follows)
             hits = None
         else:
+            if self.dispatcher.costs.made_up_fails(run.job.network):
+                longest_s = max(end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"]))
+                run.job.payload.longest_s = max(run.job.payload.longest_s, longest_s)
             hits = self._ended(device, run, message, follows)
         if follows is not None:
             self._begins(device, follows)

@@ -1,0 +1,237 @@
+"""A network that takes no made-up input is cut once a request was answered, and takes its place beside traffic."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from eunomia.serving.devices import asked, by_request
+from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
+from tests.patience import until
+from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER, ask, running
+
+BLOCK_S = 1e-4
+
+
+def chain(side: int, nodes: int) -> bytes:
+    """Neither zeros nor ones are six in all; behind that, products of matrices."""
+    steps = " ".join(f"p{n} = MatMul (h{n}, w) h{n + 1} = Tanh (p{n})" for n in range(nodes))
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[6] x, int64[2] sizes) => (float[m] y, float[{side}, {side}] h{nodes})
+    <int64 zero = {{0}}, int64 all = {{{side**2}}}, int64 one = {{1}}, int64[2] square = {{{side}, {side}}}> {{
+        y, z = Split <axis = 0> (x, sizes)
+        s = ReduceMax <keepdims = 0> (z)
+        r = Range (zero, all, one)
+        f = Cast <to = 1> (r)
+        q = Sin (f)
+        w = Reshape (q, square)
+        h0 = Mul (w, s)
+        {steps}
+    }}"""
+    content: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return content
+
+
+@contextmanager
+def serving(folder: Path, **changes: Any) -> Iterator[Server]:
+    """With no network that is held in one piece."""
+    options = DispatchOptions(ahead_s=3e-3, calm_s=math.inf)
+    with running(folder, dispatch=options, block_s=BLOCK_S, **changes) as server:
+        yield server
+
+
+def tenants(silver: Grant) -> StaticDirectory:
+    """Gold is promised something."""
+    grants = [Grant("gold", promises={"*": Promise(PROMISED_S)}), silver, Grant("root", role="admin")]
+    return StaticDirectory(
+        grants, {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
+    )
+
+
+def infer(server: Any, key: str, *sizes: int) -> tuple[int, Any]:
+    tensors = [
+        {"name": "x", "datatype": "FP32", "shape": [6], "data": [float(n) for n in range(6)]},
+        {"name": "sizes", "datatype": "INT64", "shape": [2], "data": sizes},
+    ]
+    return ask(server, "POST", "/v2/models/chain/infer", key, {"inputs": tensors})
+
+
+def blocks(server: Server) -> int:
+    return server.pool.models["chain"].network.blocks
+
+
+def cut(server: Server) -> bool:
+    return blocks(server) > 1
+
+
+def load(server: Server, content: bytes, folder: Path) -> None:
+    (folder / "chain.onnx").write_bytes(content)
+    status, said = ask(server, "POST", "/v2/repository/models/chain/load", ADMIN)
+    assert status == 200, said
+
+
+class Held:
+    """Processes that cut, each stopped as soon as it is there."""
+
+    def __init__(self) -> None:
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *words: Any, **more: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(*words, **more)
+        process.send_signal(signal.SIGSTOP)
+        self.started.append(process)
+        return process
+
+    def go_on(self) -> None:
+        self.start = subprocess.Popen
+        for process in self.started:
+            process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Held:
+    found = Held()
+    pipes = SimpleNamespace(Popen=lambda *words, **more: found.start(*words, **more), PIPE=subprocess.PIPE)
+    monkeypatch.setattr(asked, "subprocess", pipes)
+    return found
+
+
+def seen(server: Server) -> Any:
+    """What clients see of the network."""
+    about = [ask(server, "GET", f"/v2/models/chain{path}", GOLD) for path in ("", "/ready")]
+    counts = ask(server, "GET", "/v2/models/chain/stats", GOLD)[1]["model_stats"][0]["inference_count"]
+    return about, counts
+
+
+def test_it_is_cut_after_its_first_answer_and_nobody_sees_it(tmp_path: Path) -> None:
+    """As it was, it ran in one piece for ever. The first request fails, and is of no use."""
+    wanted = ort.InferenceSession(chain(64, 100), providers=["CPUExecutionProvider"])
+    feed = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 4])}
+    bits = [np.asarray(array).tobytes() for array in wanted.run(None, feed)]
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, GOLD, 2, 3)[0] == 400
+        before, number, answers, looks = server.pool.models["chain"], 0, [], [seen(server)]
+        while number < 4 or not cut(server):
+            status, content = infer(server, SILVER, 2, 4)
+            assert status == 200, content
+            number += 1
+            answers.append([np.array(each["data"], np.float32).tobytes() for each in content["outputs"]])
+            looks.append(seen(server))
+        until(lambda: before.network.index not in server.pool.loading._labels)
+        assert all(answer == bits for answer in answers)
+        assert [n for _, n in looks] == [*range(number + 1)]
+        assert all(about == looks[0][0] for about, _ in looks)
+        assert server.pool.models["chain"].ports == before.ports
+        assert server.service.limits._states["silver"].held_bytes == 0
+        known_s = server.pool.costs.known(server.pool.models["chain"].network, 0)
+        assert len(known_s) == blocks(server) > 1
+    with serving(tmp_path) as server:  # with the cache
+        load(server, chain(64, 100), tmp_path)
+        assert blocks(server) == len(known_s), "a start remembers it"
+        network = server.pool.models["chain"].network
+        assert server.pool.costs.evident(network.first_row) and server.pool.costs.made_up_fails(network)
+        status, content = infer(server, SILVER, 2, 4)
+        assert [np.array(each["data"], np.float32).tobytes() for each in content["outputs"]] == bits
+
+
+def test_an_urgent_tenant_interrupts_it_from_then_on(tmp_path: Path) -> None:
+    """Gold's requests have deadlines, silver's none."""
+    picture = np.zeros(3 * SIDE**2).tolist()
+    image = {"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE], "data": picture}
+    with serving(tmp_path, directory=tenants(Grant("silver"))) as server:
+        load(server, chain(512, 60), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+        ran, told = list[str](), server.pool.on_run
+
+        def hear(device: int, job: Job, span_s: tuple[float, float], stopped: bool) -> None:
+            ran.append(job.network.name)
+            told(device, job, span_s, stopped)
+
+        def interrupted() -> bool:
+            """Whether the urgent one ran within a run of the other; it may come too late for that."""
+            ran.clear()
+            ended = beside.submit(infer, server, SILVER, 2, 4)
+            until(lambda: ended.done() or server.pool.execution.running())
+            status, content = ask(server, "POST", "/v2/models/small/infer", GOLD, {"inputs": [image]})
+            assert (status, ended.result()[0]) == (200, 200), content
+            return "chain" in ran[: ran.index("small")] and "chain" in ran[ran.index("small") :]
+
+        server.pool.on_run = hear
+        with ThreadPoolExecutor(1) as beside:
+            until(interrupted)
+
+
+def test_two_devices_and_those_that_come_back(tmp_path: Path) -> None:
+    devices = [DeviceSpec("a"), DeviceSpec("b")]
+    with serving(tmp_path, devices=devices) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+        model = server.pool.models["chain"]
+        for device in server.pool.devices:
+            os.kill(device.pid, signal.SIGKILL)
+        until(lambda: server.pool.deaths == 2 and all(map(server.pool.recovery.whole, range(2))))
+        assert server.pool.models["chain"] is model
+        assert all(server.pool.loading.has(model, device) for device in server.pool.devices)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+
+
+def test_a_load_meanwhile_of_the_same_file(tmp_path: Path, held: Held) -> None:
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        load(server, chain(64, 100), tmp_path)
+        assert not cut(server)
+        held.go_on()
+        until(lambda: cut(server))
+        assert infer(server, SILVER, 2, 4)[0] == 200
+
+
+def test_a_load_meanwhile_of_another_file(tmp_path: Path, held: Held) -> None:
+    """It is not taken for the one that was timed."""
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        load(server, chain(64, 99), tmp_path)
+        held.go_on()
+        until(lambda: server.pool.by_request.idle)
+        assert not cut(server) and infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))  # by its own
+
+
+def test_a_process_that_is_killed_costs_a_try(
+    tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started).pop().kill()
+        until(lambda: server.pool.by_request.idle)
+        free, limits = server.pool.arena.free_bytes, server.service.limits
+        assert (free, limits._states["silver"].held_bytes) == (server.pool.arena.room_bytes, 0)
+        assert not cut(server) and infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        held.go_on()
+        until(lambda: cut(server))

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +18,21 @@ import onnx
 import onnxruntime as ort
 import pytest
 
+from eunomia.core.errors import ModelError
 from eunomia.serving.devices import asked, by_request
+from eunomia.serving.devices.answers import Payload
+from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.by_request import ByRequest, Tries
+from eunomia.serving.devices.cutting import CutNetwork
 from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.devices.loading import LoadedModel
+from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.network import UNTRIED_S
+from eunomia.serving.devices.run import NO_ROOM
+from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
 from tests.patience import until
@@ -53,13 +64,17 @@ def chain(side: int, nodes: int) -> bytes:
 def serving(folder: Path, **changes: Any) -> Iterator[Server]:
     """With no network that is held in one piece."""
     options = DispatchOptions(ahead_s=3e-3, calm_s=math.inf)
-    with running(folder, dispatch=options, block_s=BLOCK_S, **changes) as server:
+    with running(folder, dispatch=options, **{"block_s": BLOCK_S, **changes}) as server:
         yield server
 
 
-def tenants(silver: Grant) -> StaticDirectory:
-    """Gold is promised something."""
-    grants = [Grant("gold", promises={"*": Promise(PROMISED_S)}), silver, Grant("root", role="admin")]
+def tenants(promised_s: float = PROMISED_S) -> StaticDirectory:
+    """Gold alone is promised something."""
+    grants = [
+        Grant("gold", promises={"*": Promise(promised_s)}),
+        Grant("silver"),
+        Grant("root", role="admin"),
+    ]
     return StaticDirectory(
         grants, {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
     )
@@ -156,8 +171,8 @@ def test_an_urgent_tenant_interrupts_it_from_then_on(tmp_path: Path) -> None:
     """Gold's requests have deadlines, silver's none."""
     picture = np.zeros(3 * SIDE**2).tolist()
     image = {"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE], "data": picture}
-    with serving(tmp_path, directory=tenants(Grant("silver"))) as server:
-        load(server, chain(512, 60), tmp_path)
+    with serving(tmp_path, directory=tenants()) as server:
+        load(server, chain(256, 100), tmp_path)
         assert infer(server, SILVER, 2, 4)[0] == 200
         until(lambda: cut(server))
         ran, told = list[str](), server.pool.on_run
@@ -180,10 +195,21 @@ def test_an_urgent_tenant_interrupts_it_from_then_on(tmp_path: Path) -> None:
             until(interrupted)
 
 
+def test_one_that_is_ended_each_time_is_cut_all_the_same(tmp_path: Path) -> None:
+    """Gold's deadline bounds its runs to 0.1 s of processor time: in one piece it was never answered."""
+    with serving(tmp_path, directory=tenants(0.02), block_s=1e-3) as server:
+        load(server, chain(512, 200), tmp_path)
+        status, content = infer(server, SILVER, 2, 4)
+        assert (status, content["reason"]) == (413, "too_long"), content
+        until(lambda: cut(server))
+        until(lambda: infer(server, SILVER, 2, 4)[0] == 200)
+
+
 def test_two_devices_and_those_that_come_back(tmp_path: Path) -> None:
     devices = [DeviceSpec("a"), DeviceSpec("b")]
     with serving(tmp_path, devices=devices) as server:
         load(server, chain(64, 100), tmp_path)
+        (tmp_path / "chain.onnx").write_bytes(chain(64, 99))  # nobody has loaded that
         assert infer(server, SILVER, 2, 4)[0] == 200
         until(lambda: cut(server))
         model = server.pool.models["chain"]
@@ -192,7 +218,8 @@ def test_two_devices_and_those_that_come_back(tmp_path: Path) -> None:
         until(lambda: server.pool.deaths == 2 and all(map(server.pool.recovery.whole, range(2))))
         assert server.pool.models["chain"] is model
         assert all(server.pool.loading.has(model, device) for device in server.pool.devices)
-        assert infer(server, SILVER, 2, 4)[0] == 200
+        status, content = infer(server, SILVER, 2, 4)
+        assert status == 200 and [each["name"] for each in content["outputs"]] == ["y", "h100"]
 
 
 def test_a_load_meanwhile_of_the_same_file(tmp_path: Path, held: Held) -> None:
@@ -235,3 +262,102 @@ def test_a_process_that_is_killed_costs_a_try(
         until(lambda: held.started)
         held.go_on()
         until(lambda: cut(server))
+
+
+def test_a_short_one_stays_whole_and_its_time_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_request, "cut_beside", None)
+    for again in (False, True):
+        with serving(tmp_path, block_s=60.0) as server:
+            load(server, chain(8, 1), tmp_path)
+            network, costs = server.pool.models["chain"].network, server.pool.costs
+            assert costs.evident(network.first_row) == again and network.untried != again
+            assert (costs.known(network, 0) == [UNTRIED_S]) != again
+            assert infer(server, SILVER, 2, 4)[0] == 200
+            until(lambda: server.pool.by_request.idle)
+            assert blocks(server) == 1
+
+
+def test_one_tenant_has_few_tries_and_leaves_some_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, cut_beside = list[float](), by_request.cut_beside
+
+    async def in_vain(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
+        tries.append(took_s)
+        raise ModelError("it did not run again")
+
+    monkeypatch.setattr(by_request, "cut_beside", in_vain)
+    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        for number in range(5):
+            assert infer(server, SILVER, 2, 4)[0] == 200
+            until(lambda: server.pool.by_request.idle)
+            assert len(tries) == min(number + 1, by_request.IN_VAIN)
+        monkeypatch.setattr(by_request, "cut_beside", cut_beside)
+        assert infer(server, GOLD, 2, 4)[0] == 200
+        until(lambda: cut(server))
+
+
+def test_the_pause_grows_and_there_is_an_end() -> None:
+    tries, due = Tries("content"), list[float]()
+    for _ in range(by_request.MOST):
+        now_s = max(tries.due_s, 0.0)
+        assert tries.may("gold", now_s) and not (now_s and tries.may("gold", now_s - 1e-3))
+        tries.begins(now_s)
+        due.append(tries.due_s - now_s)
+    assert due[:3] == [10.0, 20.0, 40.0] and not tries.may("gold", math.inf)
+
+
+class Beside:
+    """What is there of a server to cut by a request; ``begun``: what was."""
+
+    def __init__(self, tmp_path: Path, longest_s: float) -> None:
+        self.network = Network(0, "net", 0, 1)
+        self.model = LoadedModel(self.network, "net#1", "", {}, {"inputs": [], "outputs": []}, "key-1")
+        self.model.longest_s = longest_s
+        self.arena = Arena.create(1 << 20)
+        loading: Any = SimpleNamespace(models={"net": self.model}, target_s=1e-3)
+        device: Any = SimpleNamespace(spec=DeviceSpec("a"), place=SimpleNamespace(far=False))
+        clock: Any = SimpleNamespace(now_s=lambda: 0.0)
+        self.begun = list[Any]()
+        self.found = ByRequest([device], loading, self.arena, clock, str(tmp_path))
+        self.found.spawn = self.spawn
+
+    def spawn(self, work: Coroutine[object, object, None]) -> Any:
+        work.close()
+        self.begun.append(work)
+        return SimpleNamespace(done=lambda: False)
+
+    def answered(self, took_s: float) -> Payload:
+        answer: Any = None
+        payload = Payload([], self.arena.allocate(100), answer, longest_s=took_s)
+        self.found.offered("gold", Job(0, self.network, 0.0, payload=payload))
+        return payload
+
+
+@pytest.mark.parametrize(
+    "longest_s, took_s, begins", [(0.0, 2e-3, True), (1e-3, 3.9e-3, False), (1e-3, 4e-3, True)]
+)
+def test_a_request_unlike_the_first_has_it_cut_again(
+    tmp_path: Path, longest_s: float, took_s: float, begins: bool
+) -> None:
+    """One that took long enough, or four times as long as was foreseen."""
+    beside = Beside(tmp_path, longest_s)
+    kept = beside.answered(took_s)
+    assert len(beside.begun) == begins and (kept.slot == NO_ROOM) == begins
+    assert beside.answered(1.0).slot != NO_ROOM or not begins
+    assert len(beside.begun) == 1, "one at a time"
+
+
+def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) -> None:
+    def full(tenant: str, size: int, free_bytes: int) -> Callable[[], None]:
+        raise Refused(f"{tenant}: {size} of {free_bytes}")
+
+    beside = Beside(tmp_path, 0.0)
+    beside.found.keep = full
+    assert beside.answered(1.0).slot != NO_ROOM and not beside.begun
+    beside.found.keep = lambda tenant, size, free_bytes: lambda: None
+    assert beside.answered(1.0).slot == NO_ROOM and len(beside.begun) == 1, "no try was lost"

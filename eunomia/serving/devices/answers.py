@@ -87,7 +87,7 @@ class Answers:
         self.room: Callable[[str, int], None] = lambda tenant, size: (
             None
         )  # for a large answer; raises Refused
-        self.on_input: Callable[[str, Job], None] = lambda tenant, job: None  # of such a network, answered
+        self.on_input: Callable[[str, Job], None] = lambda tenant, job: None  # of such a network
         self.in_turn: Callable[[str, Callable[[], None]], None] = lambda tenant, work: work()
 
     def take_in(self, job: Job, inputs: Inputs, enter: Callable[[Job], None]) -> Answer:
@@ -179,8 +179,8 @@ class Answers:
             rows = slice(None) if alone else slice(row, row + member.batch)
             row += member.batch
             if not member.payload.over:  # else its memory is given back already
-                if member.payload.longest_s and alone:
-                    self.on_input(self._dispatcher.agreements[member.pair].tenant, member)
+                if alone:
+                    self.offer(member)
                 member.payload.over = True
                 mine = arrays if alone else {name: array[rows] for name, array in arrays.items()}
                 size = sum(array.nbytes for array in mine.values())
@@ -195,6 +195,11 @@ class Answers:
         else:
             self.sizes[key] = size // len(members)
             self._copying.copy(parts, self._hand_out, self._room, lambda: self.release(slot))
+
+    def offer(self, job: Job) -> None:
+        """Its input is not needed any more, and may tell how its network is to be cut."""
+        if job.payload.longest_s and not job.payload.over:
+            self.on_input(self._dispatcher.agreements[job.pair].tenant, job)
 
     def _room(self, part: Part) -> None:
         self.room(self._dispatcher.agreements[part.job.pair].tenant, part.size)

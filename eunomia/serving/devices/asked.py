@@ -1,4 +1,4 @@
-"""The process that cuts a network on which no made-up input runs, by the input of a request that was answered.
+"""The process that cuts a network on which no made-up input runs, by the input of a request.
 
 Started as ``python -m eunomia.serving.devices.asked``, with its order as JSON; the result stays in the cache. It copies
 the input out of the server's memory first, and lets that go. No value of the input is written anywhere, nor what the
@@ -13,6 +13,7 @@ import hashlib
 import json
 import mmap
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -37,18 +38,18 @@ from eunomia.serving.devices.priority import end_first
 from eunomia.serving.devices.strings import Strings
 
 POLITE = 13  # a core that is never idle gives it some 5 % of its time
-MOST_S = 600.0
+MOST_S, MOST_USED_S = 600.0, 30  # on the clock, and of processor time: an input may be made to run for ever
 SPEND_S = 3.0  # on each of two timings: of a long network, fewer runs
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 COPIED = b"."  # what it says once the input is its own
 GONE = "the cache does not hold it any more"
-AGAIN = "a request's input that was answered did not run again"
+AGAIN = "a request's input did not run again"
 
 
 async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
     """What the process makes of an ``order``; raises ModelError, or OSError where it cannot be started.
 
-    ``took_s``: a run. ``copied``: called once the input is not needed any more.
+    ``took_s``: a run, inf where none came to its end. ``copied``: called once the input is not needed any more.
     """
     runs = int(min(max(SPEND_S / took_s, 1.0), RUNS))
     process = subprocess.Popen(  # by the event loop's thread, with which it ends
@@ -163,6 +164,7 @@ def main() -> int:
     feed = own_inputs(told["arena"], told["inputs"])
     os.write(sys.stdout.fileno(), COPIED)
     bound_memory(told["memory"])
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_USED_S, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     target_s, cut = told["target_s"], kept("", told["cache"], {}, told["target_s"], told["name"])
     if cut is None:
         print(GONE)

@@ -1,8 +1,9 @@
 """Networks on which no made-up input runs are cut by what requests bring, beside traffic.
 
 The input of a request that was answered, and took long enough to be worth it, is kept for a moment, on its tenant's
-account. A process of its own times the network on it and cuts it (``asked``). Then the network takes its own place as a
-load would: those that wait run as before, later ones in blocks. What takes less has its time remembered.
+account. So is one whose run was ended, as it held its device for too long: in blocks it may not. A process of its own
+times the network on it and cuts it (``asked``). Then the network takes its own place as a load would: those that wait
+run as before, later ones in blocks. What takes less has its time remembered.
 
 A first request may be unlike the others: one with a block ``UNUSUAL`` times as long as the network was cut for has it
 cut again. Clients choose these inputs, so tries are few: ``MOST`` of a network, ``IN_VAIN`` of one tenant that came to
@@ -83,8 +84,8 @@ class ByRequest:
         """Whether no network is being cut, or its time written down."""
         return self._task is None or self._task.done()
 
-    def answered(self, tenant: str, job: Job) -> None:
-        """A request has run to its end, and its input is still there."""
+    def offered(self, tenant: str, job: Job) -> None:
+        """A request has run, and its input is still there."""
         model, payload = self._loading.models.get(job.network.name), job.payload
         if not self.idle or model is None or model.network is not job.network:
             return
@@ -92,7 +93,7 @@ class ByRequest:
             return
         longest_s = payload.longest_s
         if longest_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.longest_s):
-            self._begin(tenant, model, payload, max(job.work_s, longest_s))
+            self._begin(tenant, model, payload, math.inf if job.felled else max(job.work_s, longest_s))
         elif not model.longest_s:
             model.longest_s = longest_s
             self._task = self.spawn(self._remember(model, payload.inputs))

@@ -208,6 +208,9 @@ class Execution:
             held_ms = 1e3 * (message["span_s"][1] - message["span_s"][0])
             for member in (run.job, *run.job.together):
                 member.felled = True
+            if self.dispatcher.costs.made_up_fails(run.job.network) and not run.job.together:
+                run.job.payload.longest_s = max(run.job.payload.longest_s, 1e-3 * held_ms)
+                self.answers.offer(run.job)  # in blocks it may run to its end
             self.fail(run, TooLong(TOO_LONG.format(run.job.network.name, held_ms)))
         elif message["kind"] == "failed" and not message.get("again"):
             self.fail(run, failure(run.job.network.name, message))

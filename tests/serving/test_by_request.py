@@ -22,12 +22,14 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices import asked, by_request
 from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.asked import cut_anew
 from eunomia.serving.devices.by_request import ByRequest, Tries
-from eunomia.serving.devices.cutting import CutNetwork
+from eunomia.serving.devices.cutting import CutNetwork, kept
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import LoadedModel
 from eunomia.serving.devices.messages import Message
-from eunomia.serving.devices.network import UNTRIED_S
+from eunomia.serving.devices.network import UNTRIED_S, load_network, sessions_of
+from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
@@ -108,9 +110,10 @@ class Held:
     def __init__(self) -> None:
         self.started: list[subprocess.Popen[bytes]] = []
         self.over = False
+        self._begin: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  # the server does
 
     def start(self, *words: Any, **more: Any) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(*words, **more)
+        process = self._begin(*words, **more)
         if not self.over:
             process.send_signal(signal.SIGSTOP)
         self.started.append(process)
@@ -363,3 +366,45 @@ def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) ->
     assert beside.answered(1.0).slot != NO_ROOM and not beside.begun
     beside.found.keep = lambda tenant, size, free_bytes: lambda: None
     assert beside.answered(1.0).slot == NO_ROOM and len(beside.begun) == 1, "no try was lost"
+
+
+FEED: dict[str, Any] = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 4])}
+
+
+def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
+    """A device that comes back has what is in service, and a start the latest; sizes that are given must run."""
+    file, cache = str(tmp_path / "chain.onnx"), str(tmp_path / "cache")
+    Path(file).write_bytes(chain(64, 100))
+    before = load_network(file, cache, {}, BLOCK_S)
+    kept_before = kept("", cache, {}, BLOCK_S, before.ports["key"])
+    assert kept_before is not None and before.blocks == 1 and not before.asked
+    found = cut_anew(kept_before, BLOCK_S, FEED, 1)
+    after = load_network(file, cache, {}, BLOCK_S, whole_s=60.0)
+    assert after.blocks == len(found.blocks) > 1 and after.has_whole and after.ports["key"] == found.name
+    assert after.block_s == [seconds for *_, seconds in found.blocks] and min(after.block_s) > 0.0
+    live = live_of(FEED)
+    for n in range(after.blocks):
+        live = after.run_block(n, live)
+    whole = before.run_block(0, live_of(FEED))
+    assert all(array_of(live[name]).tobytes() == array_of(whole[name]).tobytes() for name in whole)
+    assert load_network(file, cache, {}, BLOCK_S, key=str(before.ports["key"])).blocks == 1
+    assert load_network(file, cache, {}, 2 * BLOCK_S).blocks == 1, "others' blocks are not its"
+    with pytest.raises(ModelError, match="trial input"):
+        load_network(file, cache, {"x": [6], "sizes": [2]}, BLOCK_S)
+    os.remove(found.folder / "0.onnx")
+    assert load_network(file, cache, {}, BLOCK_S).blocks == 1, "what is damaged is made again"
+
+
+def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, cache, load = str(tmp_path / "chain.onnx"), str(tmp_path / "cache"), sessions_of
+
+    def sessions(cut: CutNetwork) -> Any:
+        assert len(cut.blocks) == 1
+        return load(cut)
+
+    Path(file).write_bytes(chain(64, 100))
+    whole = kept("", cache, {}, BLOCK_S, load_network(file, cache, {}, BLOCK_S).ports["key"])
+    monkeypatch.setattr(asked, "sessions_of", sessions)
+    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1).blocks) == 1
+    again = load_network(file, cache, {}, BLOCK_S)
+    assert again.blocks == 1 and again.block_s != [UNTRIED_S]

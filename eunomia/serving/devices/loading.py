@@ -97,7 +97,12 @@ class Loading:
         if untried:
             cut = answers[0]["key"]  # there may be another by now
         others = [(device, self._order(device, label, path, shapes, cut)) for device in alive[1:]]
-        answers += await asyncio.gather(*(self._load_on(*each) for each in others))
+        try:
+            answers += await asyncio.gather(*(self._load_on(*each) for each in others))
+        except BaseException:  # those that have it would keep it for nothing
+            for device in alive:
+                device.tell({"kind": "unload", "model": label})
+            raise
         inputs, outputs = answers[0]["inputs"], answers[0]["outputs"]
         rows, sizes = trial_shape(inputs, asked or shapes)
         whole, blocks = all(answer["whole"] for answer in answers), len(answers[0]["block_s"])

@@ -61,14 +61,14 @@ class Payload:
     """What stays with a job until its answer: where its input lies, and whom to tell.
 
     ``over``: it has its answer, or the reason why there is none. Whoever waits for it may have gone before.
-    ``longest_s``: of its blocks, where its network runs on requests' inputs alone.
+    ``took_s``: its runs, where its network runs on requests' inputs alone.
     """
 
     inputs: list[Placed]
     slot: Slot
     answer: Answer
     over: bool = False
-    longest_s: float = 0.0
+    took_s: float = 0.0
 
 
 class Answers:
@@ -198,7 +198,7 @@ class Answers:
 
     def offer(self, job: Job) -> None:
         """Its input is not needed any more, and may tell how its network is to be cut."""
-        if job.payload.longest_s and not job.payload.over:
+        if job.payload.took_s and not job.payload.over:
             self.on_input(self._dispatcher.agreements[job.pair].tenant, job)
 
     def _room(self, part: Part) -> None:

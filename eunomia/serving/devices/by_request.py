@@ -5,9 +5,9 @@ account. So is one whose run was ended, as it held its device for too long: in b
 times the network on it and cuts it (``asked``). Then the network takes its own place as a load would: those that wait
 run as before, later ones in blocks. What takes less has its time remembered.
 
-A first request may be unlike the others: one with a block ``UNUSUAL`` times as long as the network was cut for has it
-cut again. Clients choose these inputs, so tries are few: ``MOST`` of a network, ``IN_VAIN`` of one tenant that came to
-nothing, and after each a pause, twice as long each time.
+A first request may be unlike the others: one that takes ``UNUSUAL`` times as long has the network cut again.
+Clients choose these inputs, so tries are few: ``MOST`` of a network, ``IN_VAIN`` of one tenant that failed, and after
+each a pause, twice as long each time. One that finds nothing to cut, as another had the core, costs its pause alone.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ PAUSE_S, LONGEST_PAUSE_S = 10.0, 3600.0
 
 @dataclass
 class Tries:
-    """Of one network's content. ``in_vain``: by tenant."""
+    """Of one network's content. ``used``: those that failed, or had it cut; ``in_vain``: that failed, by tenant."""
 
     content: str
     count: int = 0
+    used: int = 0
     due_s: float = -math.inf
     in_vain: Counter[str] = field(default_factory=Counter)
 
     def may(self, tenant: str, now_s: float) -> bool:
         """Whether a request of this tenant may be used now."""
-        return self.count < MOST and self.in_vain[tenant] < IN_VAIN and now_s >= self.due_s
+        return self.used < MOST and self.in_vain[tenant] < IN_VAIN and now_s >= self.due_s
 
     def begins(self, now_s: float) -> None:
         """One more."""
@@ -91,11 +92,11 @@ class ByRequest:
             return
         if not all(stays(device) for device in self._devices):
             return
-        longest_s = payload.longest_s
-        if longest_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.longest_s):
-            self._begin(tenant, model, payload, math.inf if job.felled else max(job.work_s, longest_s))
-        elif not model.longest_s:
-            model.longest_s = longest_s
+        took_s = payload.took_s
+        if took_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.took_s):
+            self._begin(tenant, model, payload, math.inf if job.felled else took_s)
+        elif not model.took_s:
+            model.took_s = took_s
             self._task = self.spawn(self._remember(model, payload.inputs))
 
     def _begin(self, tenant: str, model: LoadedModel, payload: Payload, took_s: float) -> None:
@@ -120,7 +121,7 @@ class ByRequest:
     async def _cut(
         self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack, took_s: float
     ) -> None:
-        name = model.network.name
+        name, tries = model.network.name, self._tries[model.network.name]
         try:
             order = {
                 "name": model.key,
@@ -131,16 +132,18 @@ class ByRequest:
                 "memory": min((d.spec.memory_bytes for d in self._devices if d.spec.memory_bytes), default=0),
             }
             cut = await cut_beside(order, took_s, held.close)
-            model.longest_s = max(seconds for *_, seconds in cut.blocks)
+            model.took_s = sum(seconds for *_, seconds in cut.blocks)
             async with self.turn:
                 now = self._loading.models.get(name)  # loaded anew, perhaps, and as this one was
                 if now is not None and now.key == model.key != cut.name and len(cut.blocks) > 1:
                     await self.place(now, cut.name)
+                    tries.used += 1
                     log.warning("'%s' is cut into %d blocks by a request's input", name, len(cut.blocks))
         except Away as error:
             log.warning("'%s' is not cut yet: %s", name, error)
         except (ModelError, OSError) as error:
-            self._tries[name].in_vain[tenant] += 1
+            tries.used += 1
+            tries.in_vain[tenant] += 1
             log.warning("'%s' is not cut by a request of tenant '%s': %s", name, tenant, error)
         finally:
             held.close()
@@ -148,7 +151,7 @@ class ByRequest:
     async def _remember(self, model: LoadedModel, inputs: list[Placed]) -> None:
         """What a short network takes, for the next start."""
         sizes: Shapes = {tensor["name"]: [*tensor["shape"]] for tensor in inputs}
-        target_s, took_s = self._loading.target_s, model.longest_s
+        target_s, took_s = self._loading.target_s, model.took_s
         cut = await asyncio.to_thread(kept, "", self._cache, {}, target_s, model.key)
         if cut is not None and len(cut.blocks) == 1:
             try:

@@ -186,8 +186,7 @@ class Execution:
             hits = None
         else:
             if self.dispatcher.costs.made_up_fails(run.job.network):
-                longest_s = max(end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"]))
-                run.job.payload.longest_s = max(run.job.payload.longest_s, longest_s)
+                run.job.payload.took_s += message["ends_s"][-1] - message["ends_s"][0]
             hits = self._ended(device, run, message, follows)
         if follows is not None:
             self._begins(device, follows)
@@ -209,7 +208,7 @@ class Execution:
             for member in (run.job, *run.job.together):
                 member.felled = True
             if self.dispatcher.costs.made_up_fails(run.job.network) and not run.job.together:
-                run.job.payload.longest_s = max(run.job.payload.longest_s, 1e-3 * held_ms)
+                run.job.payload.took_s += 1e-3 * held_ms
                 self.answers.offer(run.job)  # in blocks it may run to its end
             self.fail(run, TooLong(TOO_LONG.format(run.job.network.name, held_ms)))
         elif message["kind"] == "failed" and not message.get("again"):

@@ -34,8 +34,8 @@ class Away(ModelError):
 class LoadedModel:
     """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one.
 
-    ``key``: the name of its cut, where it was cut. ``longest_s``: the longest block of the input by which it was cut, 0
-    where that was made up or nobody knows; ``rows``: of that input.
+    ``key``: the name of its cut, where it was cut. ``took_s``: with the input by which it was cut, 0 where that was
+    made up or nobody knows; ``rows``: of that input.
     """
 
     network: Network
@@ -45,7 +45,7 @@ class LoadedModel:
     ports: Ports
     key: str = ""
     room: int = FIRST_ROOM
-    longest_s: float = 0.0
+    took_s: float = 0.0
     rows: int = 1
 
 
@@ -115,7 +115,7 @@ class Loading:
         model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""))
         if asked:
             self._costs.asked.add(network.index)
-            model.longest_s, model.rows = max(answers[0]["block_s"]), rows
+            model.took_s, model.rows = sum(answers[0]["block_s"]), rows
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(model, answer))
         self._labels[network.index] = label

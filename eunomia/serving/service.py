@@ -89,13 +89,14 @@ class Service(Callers):
     def __post_init__(self) -> None:
         self.pool.on_run, self.pool.answers.on_retired = self._ran, self._retired
         self.pool.answers.room, self.bodies.budget = self.bodies.check_answer, self._budget
-        self.admission = Admission(self.pool.dispatcher)
-        self._pairs = Pairs(self.pool.dispatcher, lambda t, m: self.ledger.past(t, m) if self.ledger else ())
+        dispatcher, by_request = self.pool.dispatcher, self.pool.by_request
+        self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
+        self._pairs = Pairs(dispatcher, lambda t, m: self.ledger.past(t, m) if self.ledger else ())
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
-        self.books = Books(self.pool.dispatcher.later)
-        self.rota = Rota(self.books.turns, waited=self.books.front.waited)
-        self.holding = Holding(self.pool.dispatcher, self.directory)
-        self.pool.begin, self.pool.answers.in_turn = self.books.turns.begin, self.rota.do
+        self.books = books = Books(dispatcher.later)
+        self.rota = Rota(books.turns, waited=books.front.waited)
+        by_request.keep, by_request.turn = self.limits.keep, self.repository.turn
+        self.pool.begin, self.pool.answers.in_turn = books.turns.begin, self.rota.do
 
     @property
     def ready(self) -> bool:
@@ -127,8 +128,7 @@ class Service(Callers):
         telemetry.show_devices(self.pool, ready, self.clock.now_s())
         if self.connections is not None:
             telemetry.show_connections(len(self.connections), self.connections.ended)
-        telemetry.show_fallbacks(self.fallbacks())
-        telemetry.show_guards(self.guards())
+        telemetry.show_policy(self.fallbacks(), self.guards())
         if self.fleet is not None:
             telemetry.show_replicas(*self.fleet.standing())
         return await telemetry.page(accepts, triton=triton)

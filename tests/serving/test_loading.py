@@ -15,7 +15,7 @@ import pytest
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices import loading, prepare
 from eunomia.serving.devices.device import DeviceSpec
-from eunomia.serving.devices.loading import Loading
+from eunomia.serving.devices.loading import Away, Loading
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.places import PLACES
 from eunomia.serving.dispatch.costs import CostBook
@@ -114,6 +114,18 @@ def test_a_device_that_is_away_is_not_waited_for() -> None:
             await device.loading.load("net", "net.onnx", {})
 
     asyncio.run(main())
+
+
+def test_what_one_device_does_not_load_no_other_keeps() -> None:
+    async def load() -> None:
+        first, other = Loads({}), Loads({"net": "away"})
+        other.index = 1
+        first.loading = Loading([first, other], CostBook(2), 1.0, 1.0)  # type: ignore[list-item]
+        with pytest.raises(Away):
+            await first.load("net")
+        assert first.told == ["net", "net"], "loaded, and unloaded"
+
+    asyncio.run(load())
 
 
 def test_a_network_that_ends_its_device_does_not_keep_the_others_from_being_served() -> None:

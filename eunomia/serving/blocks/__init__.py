@@ -2,7 +2,7 @@
 
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, segment_model
 from eunomia.serving.blocks.optimise import Optimised, optimise
-from eunomia.serving.blocks.plan import Block, BlockPlan, plan_blocks, uncut
+from eunomia.serving.blocks.plan import Block, BlockPlan, cut_by, plan_blocks, uncut
 
 __all__ = [
     "Block",
@@ -10,6 +10,7 @@ __all__ = [
     "Cut",
     "Optimised",
     "Segment",
+    "cut_by",
     "cut_points",
     "optimise",
     "plan_blocks",

@@ -54,10 +54,16 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
     the same, once. Raises ModelError where the network does not run on it.
     """
     kept = optimised.path.with_suffix(f".{of_sizes({name: a.shape for name, a in feed.items()})}.times.json")
-    cuts, times_s = cut_points(optimised.model), _kept_times(kept, len(optimised.model.graph.node))
+    times_s = _kept_times(kept, len(optimised.model.graph.node))
     seen_s = node_times_s(optimised, feed, runs=0 if times_s else RUNS)
     times_s = times_s or seen_s
     write_text(kept, json.dumps(times_s))
+    return cut_by(optimised, times_s, target_s)
+
+
+def cut_by(optimised: Optimised, times_s: Sequence[float], target_s: float) -> BlockPlan:
+    """The same by times that are known, of each node."""
+    cuts = cut_points(optimised.model)
     chosen, types = _with_types(optimised, choose_cuts(cuts, times_s, target_s))
     if len(types) < len({name for cut in chosen[1:-1] for name in cut.live}):
         _, types = _with_types(optimised, cuts)

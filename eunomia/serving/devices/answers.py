@@ -61,12 +61,14 @@ class Payload:
     """What stays with a job until its answer: where its input lies, and whom to tell.
 
     ``over``: it has its answer, or the reason why there is none. Whoever waits for it may have gone before.
+    ``took_s``: its runs, where its network runs on requests' inputs alone.
     """
 
     inputs: list[Placed]
     slot: Slot
     answer: Answer
     over: bool = False
+    took_s: float = 0.0
 
 
 class Answers:
@@ -85,6 +87,7 @@ class Answers:
         self.room: Callable[[str, int], None] = lambda tenant, size: (
             None
         )  # for a large answer; raises Refused
+        self.on_input: Callable[[str, Job], None] = lambda tenant, job: None  # of such a network
         self.in_turn: Callable[[str, Callable[[], None]], None] = lambda tenant, work: work()
 
     def take_in(self, job: Job, inputs: Inputs, enter: Callable[[Job], None]) -> Answer:
@@ -176,6 +179,8 @@ class Answers:
             rows = slice(None) if alone else slice(row, row + member.batch)
             row += member.batch
             if not member.payload.over:  # else its memory is given back already
+                if alone:
+                    self.offer(member)
                 member.payload.over = True
                 mine = arrays if alone else {name: array[rows] for name, array in arrays.items()}
                 size = sum(array.nbytes for array in mine.values())
@@ -190,6 +195,11 @@ class Answers:
         else:
             self.sizes[key] = size // len(members)
             self._copying.copy(parts, self._hand_out, self._room, lambda: self.release(slot))
+
+    def offer(self, job: Job) -> None:
+        """Its input is not needed any more, and may tell how its network is to be cut."""
+        if job.payload.took_s and not job.payload.over:
+            self.on_input(self._dispatcher.agreements[job.pair].tenant, job)
 
     def _room(self, part: Part) -> None:
         self.room(self._dispatcher.agreements[part.job.pair].tenant, part.size)

@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunomia.core.errors import ModelError
@@ -22,6 +23,8 @@ from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 
 LONGEST = 800  # letters of a reason
+PLAN, BLOCKS = "plan.json", ".blocks"
+Block = tuple[list[str], list[str], float]
 
 
 @dataclass(frozen=True)
@@ -29,54 +32,73 @@ class CutNetwork:
     """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number.
 
     ``tried``: sizes that were found for inputs to which nobody gave any, where it fails on one element.
-    ``untried``: why it ran on none, and is not cut.
+    ``untried``: why it ran on none, and is not cut, unless a request's input of the sizes ``asked`` ran.
     """
 
     key: str
     folder: Path
     whole: Path
     ports: Ports
-    blocks: list[tuple[list[str], list[str], float]]
+    blocks: Sequence[Block]
     tried: Shapes
     untried: str = ""
+    asked: Shapes = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of this very cut, which begins with its content's key."""
+        return self.folder.stem
+
+    def plan(self, sizes: Shapes) -> str:
+        """What its folder says of it; ``sizes``: for which it was cut."""
+        told = {"ports": self.ports, "blocks": self.blocks, "tried": self.tried, "sizes": sizes}
+        return json.dumps({**told, "untried": self.untried, "asked": self.asked})
 
 
 def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork:
     """Optimise and cut a network, or find it in the cache; raises ModelError.
 
-    ``key``: of the content that it must have.
+    ``key``: of the content that it must have, or the name of the very cut.
     """
     if (found := kept(path, cache, shapes, target_s, key)) is not None:
         return found
     optimised = optimise(Path(path), cache)
-    if key and optimised.key != key:
+    if key and optimised.key != content_of(key):
         raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
     ports = ports_of(optimised.model)
     plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
     sizes = {**tried, **shapes}
-    folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}.blocks"
-    blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
-    with tempfile.TemporaryDirectory(dir=cache) as stage:
-        for n, block in enumerate(plan.blocks):
-            (Path(stage) / f"{n}.onnx").write_bytes(block.content)
-        plan_text = json.dumps(
-            {
-                "ports": ports,
-                "blocks": blocks,
-                "tried": tried,
-                "sizes": sizes,
-                "untried": untried,
-            }
-        )
-        (Path(stage) / "plan.json").write_text(plan_text)
-        if (weights := outside_file(optimised.path)).exists():
-            os.link(weights, Path(stage) / weights.name)
-        shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}{BLOCKS}"
+    cut = CutNetwork(optimised.key, folder, optimised.path, ports, lists(plan), tried, untried)
+    with staged(cut) as stage:
+        write_blocks(plan, optimised, stage)
+        (stage / PLAN).write_text(cut.plan(sizes))
+    return cut
+
+
+@contextlib.contextmanager
+def staged(cut: CutNetwork) -> Iterator[Path]:
+    """A folder to fill inside the block; behind it, it is the cut's, in one step."""
+    with tempfile.TemporaryDirectory(dir=cut.folder.parent) as stage:
+        yield Path(stage)
+        shutil.rmtree(cut.folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # another device was quicker
             shutil.copytree(stage, f"{stage}.whole", copy_function=os.link)
-            os.replace(f"{stage}.whole", folder)
+            os.replace(f"{stage}.whole", cut.folder)
         shutil.rmtree(f"{stage}.whole", ignore_errors=True)
-    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks, tried, untried)
+
+
+def lists(plan: BlockPlan) -> Sequence[Block]:
+    """Inputs, outputs and estimated time of each block."""
+    return [([*block.inputs], [*block.outputs], block.estimate_s) for block in plan.blocks]
+
+
+def write_blocks(plan: BlockPlan, optimised: Optimised, folder: Path) -> None:
+    """Each as a network of its own, and their weights if those lie outside."""
+    for n, block in enumerate(plan.blocks):
+        (folder / f"{n}.onnx").write_bytes(block.content)
+    if (weights := outside_file(optimised.path)).exists() and not (folder / weights.name).exists():
+        os.link(weights, folder / weights.name)
 
 
 def _planned(
@@ -106,18 +128,35 @@ def _planned(
 def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork | None:
     """What an earlier call left in the cache, of this file or this content; reading it makes no other thread wait.
 
-    It is what was found with the same ``shapes``: others may not fit, and without any, some must be found.
+    It is what was found with the same ``shapes``: others may not fit, and without any, some must be found. Of several,
+    the one for the longest input; without ``shapes``, a request's may be among them. ``key`` may be a cut's name.
     """
-    key = key or content_key(Path(path))
-    whole = Path(cache) / f"{key}.onnx"
-    for folder in sorted(Path(cache).glob(f"{_prefix(key, target_s)}*.blocks")) if whole.exists() else ():
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            plan = json.loads((folder / "plan.json").read_text())
-            if {**plan["tried"], **shapes} == plan["sizes"]:
-                return CutNetwork(
-                    key, folder, whole, plan["ports"], plan["blocks"], plan["tried"], plan["untried"]
-                )
+    if key and (exact := _read(Path(cache) / f"{key}{BLOCKS}")) is not None:
+        return exact[0]
+    content = content_of(key) or content_key(Path(path))
+    found = [_read(folder) for folder in sorted(Path(cache).glob(f"{_prefix(content, target_s)}*{BLOCKS}"))]
+    fit = [
+        cut
+        for cut, sizes in filter(None, found)
+        if (not shapes if cut.asked else {**cut.tried, **shapes} == sizes)
+    ]
+    return max(fit, key=lambda cut: sum(block[2] for block in cut.blocks), default=None)
+
+
+def _read(folder: Path) -> tuple[CutNetwork, Shapes] | None:
+    """What a folder of the cache holds, and the sizes for which it was cut."""
+    key = content_of(folder.stem)
+    whole = folder.with_name(f"{key}.onnx")
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        plan = json.loads((folder / PLAN).read_text())
+        own = plan["ports"], plan["blocks"], plan["tried"], plan["untried"], plan.get("asked", {})
+        return (CutNetwork(key, folder, whole, *own), plan["sizes"]) if whole.exists() else None
     return None
+
+
+def content_of(name: str) -> str:
+    """The content's key, with which the name of a cut begins."""
+    return name.partition("-")[0]
 
 
 def _prefix(key: str, target_s: float) -> str:

@@ -185,6 +185,8 @@ class Execution:
             self._failed(device, message, follows)
             hits = None
         else:
+            if self.dispatcher.costs.made_up_fails(run.job.network):
+                run.job.payload.took_s += message["ends_s"][-1] - message["ends_s"][0]
             hits = self._ended(device, run, message, follows)
         if follows is not None:
             self._begins(device, follows)
@@ -205,6 +207,9 @@ class Execution:
             held_ms = 1e3 * (message["span_s"][1] - message["span_s"][0])
             for member in (run.job, *run.job.together):
                 member.felled = True
+            if self.dispatcher.costs.made_up_fails(run.job.network) and not run.job.together:
+                run.job.payload.took_s += 1e-3 * held_ms
+                self.answers.offer(run.job)  # in blocks it may run to its end
             self.fail(run, TooLong(TOO_LONG.format(run.job.network.name, held_ms)))
         elif message["kind"] == "failed" and not message.get("again"):
             self.fail(run, failure(run.job.network.name, message))

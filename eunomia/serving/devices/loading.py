@@ -21,9 +21,7 @@ log = logging.getLogger("eunomia.serving")
 FIRST_ROOM = 64 * 1024  # for outputs of unknown size; a larger one costs one more message once
 LOAD_S = 120.0
 FATAL = 2  # deaths of a device by the load of a network
-SUSPICIOUS = (
-    2  # deaths while it loaded it and did more besides: then it loads it alone, and dies of it or does not
-)
+SUSPICIOUS = 2  # deaths while it loaded it and did more besides: then it loads it alone, which tells
 AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a network that did not load again is tried once more
 LOST = "the devices that had it died"
 
@@ -36,7 +34,8 @@ class Away(ModelError):
 class LoadedModel:
     """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one.
 
-    ``key``: of its content, where it was cut.
+    ``key``: the name of its cut, where it was cut. ``took_s``: with the input by which it was cut, 0 where that was
+    made up or nobody knows; ``rows``: of that input.
     """
 
     network: Network
@@ -46,6 +45,8 @@ class LoadedModel:
     ports: Ports
     key: str = ""
     room: int = FIRST_ROOM
+    took_s: float = 0.0
+    rows: int = 1
 
 
 class Loading:
@@ -62,14 +63,12 @@ class Loading:
         self.away: dict[int, str] = {}
         self.on_away: Callable[[str, str], None] = lambda name, why: None
         self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
-        self._devices, self._costs, self._target_s = devices, costs, min(target_s, LOAD_S)
+        self._devices, self._costs, self.target_s = devices, costs, min(target_s, LOAD_S)
         self._whole_s = min(whole_s, LOAD_S)  # devices keep networks up to this length in one piece too
         self._last: dict[int, int] = {}  # network number -> ticket of its last run
         self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
         self._felled: Counter[tuple[int, str]] = Counter()  # deaths of a device by loading it, in a row
-        self._suspected: Counter[tuple[int, str]] = (
-            Counter()
-        )  # deaths that may have had another cause, in a row
+        self._suspected: Counter[tuple[int, str]] = Counter()  # that may have had another cause, in a row
         self._why: dict[str, str] = {}  # label -> why it did not load again
         self._old: dict[int, LoadedModel] = {}  # not in service any more, as long as a request needs it
         self._count = 0
@@ -79,10 +78,10 @@ class Loading:
         self._last[network.index] = ticket
         return self._labels[network.index]
 
-    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Ports:
+    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "") -> Ports:
         """Load on every living device; returns the network's ports. Raises ModelError.
 
-        The first device decides where the network is cut; the others read its plan.
+        The first device decides where the network is cut, unless that is known (``cut``); the others read its plan.
         """
         if not _is_utf8(path):
             raise ModelError(f"its path {path!r} is no UTF-8, which the runtime cannot open; rename it")
@@ -91,25 +90,35 @@ class Loading:
         alive = [device for device in self._devices if device.alive]
         if not alive:
             raise Away("no device is alive")
-        first = {**self._order(alive[0], label, path, shapes), "batches": self.batches}
+        first = {**self._order(alive[0], label, path, shapes, cut), "batches": self.batches}
         answers = [await self._load_on(alive[0], first)]
         shapes = answers[0].get("shapes") or shapes  # with those that it had to find
-        others = [(device, self._order(device, label, path, shapes)) for device in alive[1:]]
-        answers += await asyncio.gather(*(self._load_on(*each) for each in others))
-        rows, sizes = trial_shape(answers[0]["inputs"], shapes)
-        whole = all(answer["whole"] for answer in answers)
-        untried = answers[0].get("untried", "")
+        asked, untried = answers[0].get("asked", {}), bool(answers[0].get("untried"))
         if untried:
-            log.warning("'%s' is not cut, and its first requests tell what it takes: %s", name, untried)
-        network = self._costs.add(
-            name, len(answers[0]["block_s"]), whole=whole, rows=rows, sizes=sizes, untried=bool(untried)
-        )
-        for device, answer in zip(alive, answers, strict=True):
-            self._costs.measured(network, device.index, answer["block_s"])
-        self._labels[network.index] = label
+            cut = answers[0]["key"]  # there may be another by now
+        others = [(device, self._order(device, label, path, shapes, cut)) for device in alive[1:]]
+        try:
+            answers += await asyncio.gather(*(self._load_on(*each) for each in others))
+        except BaseException:  # those that have it would keep it for nothing
+            for device in alive:
+                device.tell({"kind": "unload", "model": label})
+            raise
         inputs, outputs = answers[0]["inputs"], answers[0]["outputs"]
+        rows, sizes = trial_shape(inputs, asked or shapes)
+        whole, blocks = all(answer["whole"] for answer in answers), len(answers[0]["block_s"])
+        if guessed := untried and not asked:
+            why = answers[0]["untried"]
+            log.warning("'%s' is not cut, and its first requests tell what it takes: %s", name, why)
+        network = self._costs.add(name, blocks, whole=whole, rows=rows, sizes=sizes, untried=guessed)
         ports: Ports = {"inputs": inputs, "outputs": outputs, "unranked": answers[0].get("unranked", [])}
         ports["axes"] = answers[0].get("axes", {})
+        model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""))
+        if asked:
+            self._costs.asked.add(network.index)
+            model.took_s, model.rows = sum(answers[0]["block_s"]), rows
+        for device, answer in zip(alive, answers, strict=True):
+            self._costs.measured(network, device.index, _per_row(model, answer))
+        self._labels[network.index] = label
         if not answers[0].get("rows_apart", False):
             self._costs.apart.add(network.index)
             if self.batches and first_axis_is_free(ports):
@@ -117,8 +126,7 @@ class Loading:
                     "requests for '%s' share no run: three rows together are not answered as each is alone",
                     name,
                 )
-        key = answers[0].get("key", "")
-        self.models[name] = LoadedModel(network, label, path, shapes, ports, key)
+        self.models[name] = model
         return ports
 
     async def load_again(self, device: Device, wanted: Collection[int]) -> AsyncIterator[str]:
@@ -202,7 +210,7 @@ class Loading:
             if self._known_s(device, network):
                 self._costs.back(network, device.index, answer["block_s"])
             else:
-                self._costs.measured(network, device.index, answer["block_s"])
+                self._costs.measured(network, device.index, _per_row(model, answer))
         except ModelError as error:
             self._why[model.label] = str(error)
             log.warning("network '%s' does not load again: %s", network.name, error)
@@ -283,24 +291,25 @@ class Loading:
 
     def again(self, device: Device, model: LoadedModel) -> Message:
         """The message that has a device load a network of this server once more: what is known is not tried again."""
-        order = self._order(device, model.label, model.path, model.shapes)
-        if _stays(device):
-            order["key"] = model.key
+        order = self._order(device, model.label, model.path, model.shapes, model.key)
         if known_s := self._known_s(device, model.network):
             order |= {"known_s": known_s, "whole_s": LOAD_S if model.network.whole else 0.0}
         return order
 
     def _known_s(self, device: Device, network: Network) -> list[float]:
         """What blocks take there, if that holds for the next process too."""
-        return self._costs.known(network, device.index) if _stays(device) else []
+        return self._costs.known(network, device.index) if stays(device) else []
 
-    def _order(self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
-        return {
+    def _order(
+        self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]], cut: str = ""
+    ) -> Message:
+        exact = {"key": cut} if cut and stays(device) else {}
+        return exact | {
             "kind": "load",
             "model": label,
             "path": path,
             "shapes": dict(shapes),
-            "target_s": self._target_s,
+            "target_s": self.target_s,
             "whole_s": self._whole_s,
             "backend": device.spec.kind,
         }
@@ -335,7 +344,12 @@ def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple
     return rows, [max(math.prod(shape) // rows, 1) for _, shape in sorted(tried.items())]
 
 
-def _stays(device: Device) -> bool:
+def _per_row(model: LoadedModel, answer: Message) -> list[float]:
+    """Of each block, where a request's input was timed."""
+    return [seconds / model.rows for seconds in answer["block_s"]]
+
+
+def stays(device: Device) -> bool:
     """Whether its next process is on the same cores; others may be on another machine, or compile anew."""
     return device.spec.kind == "cpu" and not device.place.far
 

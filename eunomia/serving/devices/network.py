@@ -15,7 +15,7 @@ import numpy as np
 
 from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.devices.bound import Bound
-from eunomia.serving.devices.cutting import CutNetwork, prepare
+from eunomia.serving.devices.cutting import CutNetwork, content_of, prepare
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
@@ -34,6 +34,7 @@ class LoadedNetwork:
     _whole: Runs | None = None
     ones, shapes = False, dict[str, list[int]]()  # what it is tried on
     untried = ""  # why no made-up input runs on it
+    asked = dict[str, list[int]]()  # sizes of a request's input by which it was cut then
     bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
 
     def __init__(
@@ -55,10 +56,11 @@ class LoadedNetwork:
         if all(port["datatype"] != BYTES for port in (*self._ports["inputs"], *self._ports["outputs"])):
             self.bound = Bound(session, self._ports)
 
-    def keep_whole(self, session: Session, feed: Feed) -> None:
-        """Hold it in one piece, too; its first request is nobody's."""
+    def keep_whole(self, session: Session, feed: Feed | None = None) -> None:
+        """Hold it in one piece, too; its first request is nobody's, where there is one."""
         whole = piece_of(session, *self._ends)
-        whole.run(live_of(feed))
+        if feed is not None:
+            whole.run(live_of(feed))
         self._whole = whole
         self._bind(session)
 
@@ -119,7 +121,8 @@ class LoadedNetwork:
     def description(self) -> Message:
         """What the front end must know."""
         known = {"block_s": self.block_s, "whole": self.has_whole}
-        return {**self._ports, **known, "shapes": self.shapes, "untried": self.untried}
+        told = {"shapes": self.shapes, "untried": self.untried, "asked": self.asked}
+        return {**self._ports, **known, **told}
 
 
 def load_network(
@@ -135,15 +138,18 @@ def load_network(
 
     ``whole_s``: if it takes no longer, keep it in one piece too, which holds its weights twice. ``known_s``: what its
     blocks take, if that is known; then it runs once, so that the first request does not wait for memory.
-    ``key``: of the content that it must have, as its file may have been replaced since.
+    ``key``: of the content that it must have, as its file may have been replaced since, or the name of the very cut.
     """
     cut, sessions = _loaded(path, cache, shapes, target_s, key)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
     shapes = {**cut.tried, **shapes}
-    network = LoadedNetwork(sessions, names, {**ranked(cut.ports, shapes), "key": cut.key})
+    network = LoadedNetwork(sessions, names, {**ranked(cut.ports, shapes), "key": cut.name})
     network.shapes = shapes
     if cut.untried:
-        network.untried, network.block_s = cut.untried, list(known_s) or [UNTRIED_S]
+        network.untried, network.asked = cut.untried, cut.asked
+        guess = [seconds for *_, seconds in cut.blocks] if cut.asked else [UNTRIED_S]
+        network.block_s = list(known_s) if len(known_s) == len(sessions) else guess
+        _keep_whole(network, cut, whole_s)
         return network
 
     def measure(
@@ -157,11 +163,17 @@ def load_network(
             network.block_s = list(known_s)
 
     on_either(measure)
-    if len(sessions) > 1 and sum(network.block_s) <= MAY_TAKE * whole_s:
-        with contextlib.suppress(Exception):  # where its weights find no room twice, it serves cut
-            whole = _session(cut.whole, session_options(optimised=True))
-            network.keep_whole(whole, trial_feed(network.ports, shapes, ones=network.ones))
+    _keep_whole(network, cut, whole_s)
     return network
+
+
+def _keep_whole(network: LoadedNetwork, cut: CutNetwork, whole_s: float) -> None:
+    """Where it takes no longer; its weights may find no room twice, and then it serves cut."""
+    if network.blocks == 1 or sum(network.block_s) > MAY_TAKE * whole_s:
+        return
+    with contextlib.suppress(Exception):
+        feed = None if cut.untried else trial_feed(network.ports, network.shapes, ones=network.ones)
+        network.keep_whole(_session(cut.whole, session_options(optimised=True)), feed)
 
 
 def _loaded(
@@ -173,14 +185,14 @@ def _loaded(
     """
     cut = prepare(path, cache, shapes, target_s, key)
     with contextlib.suppress(Exception):  # the runtime's exceptions share no base
-        return cut, _sessions(cut)
+        return cut, sessions_of(cut)
     shutil.rmtree(cut.folder, ignore_errors=True)  # damaged files are made again
     cut = prepare(path, cache, shapes, target_s, key)
     if len(cut.blocks) > 1:
         with contextlib.suppress(Exception):
-            return cut, _sessions(cut)
-        cut = prepare(path, cache, shapes, math.inf, key)
-    return cut, _sessions(cut)
+            return cut, sessions_of(cut)
+        cut = prepare(path, cache, shapes, math.inf, content_of(key))
+    return cut, sessions_of(cut)
 
 
 def _session(path: Path, options: object) -> Session:
@@ -190,7 +202,7 @@ def _session(path: Path, options: object) -> Session:
     return session
 
 
-def _sessions(cut: CutNetwork) -> list[Session]:
+def sessions_of(cut: CutNetwork) -> list[Session]:
     """One per block."""
     options, several = session_options(optimised=True), len(cut.blocks) > 1
     if several:

@@ -10,6 +10,7 @@ from pathlib import Path
 from eunomia.contract.view import Assign, View
 from eunomia.serving.devices.answers import Answers, Inputs
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.by_request import ByRequest
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
@@ -65,6 +66,9 @@ class DevicePool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self.recovery = Recovery(self._devices, self.loading, self.execution, self.ladder, self._spawn)
+        self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
+        self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
+        self.answers.on_input = self.by_request.offered
         self.sparing = Sparing(self._devices, self.loading)
         self.watching = Watching(self._devices, self.execution, self.ladder)
 
@@ -154,14 +158,20 @@ class DevicePool:
         """Networks in service, by name."""
         return self.loading.models
 
-    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Ports:
-        """Load a network, in place of an older one of its name; returns its ports. Raises ModelError."""
+    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "") -> Ports:
+        """Load a network, in place of an older one of its name; returns its ports. Raises ModelError.
+
+        ``cut``: in the cache, that it is to be.
+        """
         old = self.models.get(name)
-        ports = await self.loading.load(name, path, shapes)
+        ports = await self.loading.load(name, path, shapes, cut)
         if old is not None:
             self.ladder.forget(old.network)
             self._spawn(self.loading.retire(old, self._in_use))
         return ports
+
+    async def _cut_otherwise(self, model: LoadedModel, cut: str) -> None:
+        await self.load(model.network.name, model.path, model.shapes, cut)
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""

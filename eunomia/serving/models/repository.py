@@ -74,7 +74,7 @@ class Repository:
         self.remembered = kept.read() if kept is not None else {}  # name -> versions to be loaded at a start
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
-        self._lock = asyncio.Lock()
+        self.turn = asyncio.Lock()  # held while networks come and go
         self._misnamed: set[Path] = set()  # that the log has named
         self.rescan()
 
@@ -181,7 +181,7 @@ class Repository:
         await asyncio.shield(self._load(name, only))
 
     async def _load(self, name: str, only: Collection[str]) -> None:
-        async with self._lock:
+        async with self.turn:
             known = self.versions(name)
             there = [entry for entry in known if entry.path.exists()] or known[:1]
             there = [entry for entry in there if entry.version in only] or there
@@ -232,7 +232,7 @@ class Repository:
         await asyncio.shield(self._unload_all(name))
 
     async def _unload_all(self, name: str) -> None:
-        async with self._lock:
+        async with self.turn:
             self._newest.pop(name, None)
             for entry in self.versions(name):
                 self._unload(entry, UNLOADED)

@@ -232,13 +232,13 @@ class Telemetry:
         for reason, count in ended.items():
             self._ended.labels(reason).set(count)
 
-    def show_fallbacks(self, fallbacks: Mapping[str, int]) -> None:
-        """Set how often the guard of the policy took its fallback, by reason."""
+    def show_policy(self, fallbacks: Mapping[str, int], counts: Mapping[str, int]) -> None:
+        """Set how often its guard took the fallback, by reason, and what a learned one counted; none = it is gone.
+
+        That is: decisions, strange states, alarms, decisions by its base.
+        """
         for reason, count in fallbacks.items():
             self._guard.labels(reason).set(count)
-
-    def show_guards(self, counts: Mapping[str, int]) -> None:
-        """Set what the policy in use counted: decisions, strange states, alarms, decisions by its base; none = gone."""
         self._learned.clear()
         for what, count in counts.items():
             self._learned.labels(what).set(count)

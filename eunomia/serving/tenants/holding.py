@@ -97,7 +97,7 @@ class Holding:
 
     def _under_way(self, tenant: str, job: Job) -> Known | None:
         """Of a network that nobody can try: the run by which it becomes known."""
-        probe = self._probes.get((tenant, job.network.name)) if job.network.untried else None
+        probe = self._probes.get((tenant, job.network.name)) if self._strange(job.network) else None
         if probe is None or probe.number < 0:
             return None
         probe.known = probe.known or asyncio.get_running_loop().create_future()
@@ -116,7 +116,7 @@ class Holding:
         """A request has left: who waited for its run may ask again."""
         if answered:
             self.vain.answered(tenant, job)
-        probe = self._probes.get((tenant, job.network.name)) if job.network.untried else None
+        probe = self._probes.get((tenant, job.network.name)) if self._strange(job.network) else None
         if probe is not None and probe.number == job.number:
             known, probe.number, probe.known = probe.known, -1, None
             if not answered and not job.attained_s:  # it never ran: the next one may try at once
@@ -191,11 +191,14 @@ class Holding:
 
     def _least(self, job: Job, bound_s: float) -> float:
         network = job.network
-        if network.untried:  # a client chose the input of its first run
+        if self._strange(network):  # a client chose the input by which it is known
             return max(bound_s, LEAST_S)
         if network.index not in self._trial_s:  # before anybody's input has moved it
             self._trial_s[network.index] = self._state.costs.longest_s(network, network.first_row)
         return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
+
+    def _strange(self, network: Network) -> bool:
+        return self._state.costs.made_up_fails(network)
 
     def _untried(self, tenant: str, job: Job, longest_s: float) -> Untried:
         """It may be short for all that anybody knows: another one of this tenant and network runs now, or did."""

@@ -8,8 +8,9 @@ threshold of Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998, w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.protocol.errors import Refused, TooLarge
@@ -116,6 +117,12 @@ class Limits:
                 retry_after_s=0.1,
             )
         state.held_bytes += size
+
+    def keep(self, tenant: str, size: int, free_bytes: int) -> Callable[[], None]:
+        """Count tensors in that stay beyond their request, as ``hold`` does; what counts them out. Raises Refused."""
+        grant = Grant(tenant)
+        self.hold(grant, size, free_bytes)
+        return partial(self.let_go, grant, size)
 
     def let_go(self, grant: Grant, size: int) -> None:
         """Count tensors out."""

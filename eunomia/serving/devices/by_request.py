@@ -1,0 +1,160 @@
+"""Networks on which no made-up input runs are cut by what requests bring, beside traffic.
+
+The input of a request that was answered, and took long enough to be worth it, is kept for a moment, on its tenant's
+account. So is one whose run was ended, as it held its device for too long: in blocks it may not. A process of its own
+times the network on it and cuts it (``asked``). Then the network takes its own place as a load would: those that wait
+run as before, later ones in blocks. What takes less has its time remembered.
+
+A first request may be unlike the others: one that takes ``UNUSUAL`` times as long has the network cut again.
+Clients choose these inputs, so tries are few: ``MOST`` of a network, ``IN_VAIN`` of one tenant that failed, and after
+each a pause, twice as long each time. One that finds nothing to cut, as another had the core, costs its pause alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from eunomia.core.errors import ModelError
+from eunomia.serving.devices.answers import Payload
+from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.asked import cut_beside, remember
+from eunomia.serving.devices.axes import Shapes
+from eunomia.serving.devices.cutting import content_of, kept
+from eunomia.serving.devices.device import Device
+from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
+from eunomia.serving.devices.messages import Placed
+from eunomia.serving.devices.run import NO_ROOM
+from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import ServingError
+
+log = logging.getLogger("eunomia.serving")
+WORTH = 2.0  # blocks: what is shorter stays whole
+UNUSUAL = 4.0
+MOST, IN_VAIN = 8, 3
+PAUSE_S, LONGEST_PAUSE_S = 10.0, 3600.0
+
+
+@dataclass
+class Tries:
+    """Of one network's content. ``used``: those that failed, or had it cut; ``in_vain``: that failed, by tenant."""
+
+    content: str
+    count: int = 0
+    used: int = 0
+    due_s: float = -math.inf
+    in_vain: Counter[str] = field(default_factory=Counter)
+
+    def may(self, tenant: str, now_s: float) -> bool:
+        """Whether a request of this tenant may be used now."""
+        return self.used < MOST and self.in_vain[tenant] < IN_VAIN and now_s >= self.due_s
+
+    def begins(self, now_s: float) -> None:
+        """One more."""
+        self.due_s = now_s + min(PAUSE_S * 2.0**self.count, LONGEST_PAUSE_S)
+        self.count += 1
+
+
+class ByRequest:
+    """One network at a time. ``turn``: held while networks come and go.
+
+    ``keep``: counts bytes of a tenant that stay beyond their request, and returns what counts them out; may raise
+    ServingError. ``place``: puts a network in its own place, as this cut. ``spawn``: a task that ends with the pool.
+    """
+
+    def __init__(
+        self, devices: Sequence[Device], loading: Loading, arena: Arena, clock: Clock, cache: str
+    ) -> None:
+        self._devices, self._loading, self._arena, self._clock = devices, loading, arena, clock
+        self._cache = cache
+        self.keep: Callable[[str, int, int], Callable[[], None]] = lambda tenant, size, free: lambda: None
+        self.place: Callable[[LoadedModel, str], Coroutine[object, object, None]]
+        self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]]
+        self.turn = asyncio.Lock()
+        self._tries: dict[str, Tries] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no network is being cut, or its time written down."""
+        return self._task is None or self._task.done()
+
+    def offered(self, tenant: str, job: Job) -> None:
+        """A request has run, and its input is still there."""
+        model, payload = self._loading.models.get(job.network.name), job.payload
+        if not self.idle or model is None or model.network is not job.network:
+            return
+        if not all(stays(device) for device in self._devices):
+            return
+        took_s = payload.took_s
+        if took_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.took_s):
+            self._begin(tenant, model, payload, math.inf if job.felled else took_s)
+        elif not model.took_s:
+            model.took_s = took_s
+            self._task = self.spawn(self._remember(model, payload.inputs))
+
+    def _begin(self, tenant: str, model: LoadedModel, payload: Payload, took_s: float) -> None:
+        name, content, now_s = model.network.name, content_of(model.key), self._clock.now_s()
+        tries = self._tries.get(name)
+        if tries is None or tries.content != content:
+            tries = self._tries[name] = Tries(content)
+        if not tries.may(tenant, now_s):
+            return
+        try:
+            let_go = self.keep(tenant, payload.slot.size, self._arena.free_bytes)
+        except ServingError:  # there is no room for it: another one will do
+            return
+        held = ExitStack()
+        held.callback(let_go)
+        if payload.slot.size:
+            held.callback(self._arena.release, payload.slot)
+        payload.slot = NO_ROOM
+        tries.begins(now_s)
+        self._task = self.spawn(self._cut(tenant, model, payload.inputs, held, took_s))
+
+    async def _cut(
+        self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack, took_s: float
+    ) -> None:
+        name, tries = model.network.name, self._tries[model.network.name]
+        try:
+            order = {
+                "name": model.key,
+                "cache": self._cache,
+                "target_s": self._loading.target_s,
+                "arena": self._arena.descriptor,
+                "inputs": inputs,
+                "memory": min((d.spec.memory_bytes for d in self._devices if d.spec.memory_bytes), default=0),
+            }
+            cut = await cut_beside(order, took_s, held.close)
+            model.took_s = sum(seconds for *_, seconds in cut.blocks)
+            async with self.turn:
+                now = self._loading.models.get(name)  # loaded anew, perhaps, and as this one was
+                if now is not None and now.key == model.key != cut.name and len(cut.blocks) > 1:
+                    await self.place(now, cut.name)
+                    tries.used += 1
+                    log.warning("'%s' is cut into %d blocks by a request's input", name, len(cut.blocks))
+        except Away as error:
+            log.warning("'%s' is not cut yet: %s", name, error)
+        except (ModelError, OSError) as error:
+            tries.used += 1
+            tries.in_vain[tenant] += 1
+            log.warning("'%s' is not cut by a request of tenant '%s': %s", name, tenant, error)
+        finally:
+            held.close()
+
+    async def _remember(self, model: LoadedModel, inputs: list[Placed]) -> None:
+        """What a short network takes, for the next start."""
+        sizes: Shapes = {tensor["name"]: [*tensor["shape"]] for tensor in inputs}
+        target_s, took_s = self._loading.target_s, model.took_s
+        cut = await asyncio.to_thread(kept, "", self._cache, {}, target_s, model.key)
+        if cut is not None and len(cut.blocks) == 1:
+            try:
+                await asyncio.to_thread(remember, cut, target_s, sizes, took_s)
+            except OSError as error:
+                log.warning("what '%s' takes is not remembered: %s", model.network.name, error)

@@ -1,0 +1,441 @@
+"""A network that takes no made-up input is cut once a request was answered, and takes its place beside traffic."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from eunomia.core.errors import ModelError
+from eunomia.serving.devices import asked, by_request
+from eunomia.serving.devices.answers import Payload
+from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.asked import cut_anew
+from eunomia.serving.devices.by_request import ByRequest, Tries
+from eunomia.serving.devices.cutting import CutNetwork, kept
+from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.devices.loading import LoadedModel
+from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.network import UNTRIED_S, load_network, sessions_of
+from eunomia.serving.devices.piece import array_of, live_of
+from eunomia.serving.devices.run import NO_ROOM
+from eunomia.serving.dispatch.costs import Network
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.protocol.errors import Refused
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
+from tests.patience import until
+from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER, ask, running
+
+BLOCK_S = 1e-4
+
+
+def chain(side: int, nodes: int) -> bytes:
+    """Neither zeros nor ones are six in all; behind that, products of matrices."""
+    steps = " ".join(f"p{n} = MatMul (h{n}, w) h{n + 1} = Tanh (p{n})" for n in range(nodes))
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[6] x, int64[2] sizes) => (float[m] y, float[{side}, {side}] h{nodes})
+    <int64 zero = {{0}}, int64 all = {{{side**2}}}, int64 one = {{1}}, int64[2] square = {{{side}, {side}}}> {{
+        y, z = Split <axis = 0> (x, sizes)
+        s = ReduceMax <keepdims = 0> (z)
+        r = Range (zero, all, one)
+        f = Cast <to = 1> (r)
+        q = Sin (f)
+        w = Reshape (q, square)
+        h0 = Mul (w, s)
+        {steps}
+    }}"""
+    content: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return content
+
+
+@contextmanager
+def serving(folder: Path, **changes: Any) -> Iterator[Server]:
+    """With no network that is held in one piece."""
+    options = DispatchOptions(ahead_s=3e-3, calm_s=math.inf)
+    with running(folder, dispatch=options, **{"block_s": BLOCK_S, **changes}) as server:
+        yield server
+
+
+def tenants(promised_s: float = PROMISED_S) -> StaticDirectory:
+    """Gold alone is promised something."""
+    grants = [
+        Grant("gold", promises={"*": Promise(promised_s)}),
+        Grant("silver"),
+        Grant("root", role="admin"),
+    ]
+    return StaticDirectory(
+        grants, {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
+    )
+
+
+def infer(server: Any, key: str, *sizes: int) -> tuple[int, Any]:
+    tensors = [
+        {"name": "x", "datatype": "FP32", "shape": [6], "data": [float(n) for n in range(6)]},
+        {"name": "sizes", "datatype": "INT64", "shape": [2], "data": sizes},
+    ]
+    return ask(server, "POST", "/v2/models/chain/infer", key, {"inputs": tensors})
+
+
+def blocks(server: Server) -> int:
+    return server.pool.models["chain"].network.blocks
+
+
+def cut(server: Server) -> bool:
+    return blocks(server) > 1
+
+
+def load(server: Server, content: bytes, folder: Path) -> None:
+    (folder / "chain.onnx").write_bytes(content)
+    status, said = ask(server, "POST", "/v2/repository/models/chain/load", ADMIN)
+    assert status == 200, said
+
+
+class Held:
+    """Processes that cut, each stopped as soon as it is there."""
+
+    def __init__(self) -> None:
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.over = False
+        self._begin: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen  # the server does
+
+    def start(self, *words: Any, **more: Any) -> subprocess.Popen[bytes]:
+        process = self._begin(*words, **more)
+        if not self.over:
+            process.send_signal(signal.SIGSTOP)
+        self.started.append(process)
+        return process
+
+    def go_on(self) -> None:
+        self.over = True
+        for process in self.started:
+            process.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Held:
+    found = Held()
+    pipes = SimpleNamespace(Popen=found.start, PIPE=subprocess.PIPE)
+    monkeypatch.setattr(asked, "subprocess", pipes)
+    return found
+
+
+def seen(server: Server) -> Any:
+    """What clients see of the network."""
+    about = [ask(server, "GET", f"/v2/models/chain{path}", GOLD) for path in ("", "/ready")]
+    counts = ask(server, "GET", "/v2/models/chain/stats", GOLD)[1]["model_stats"][0]["inference_count"]
+    return about, counts
+
+
+def test_it_is_cut_after_its_first_answer_and_nobody_sees_it(tmp_path: Path) -> None:
+    """As it was, it ran in one piece for ever. The first request fails, and is of no use."""
+    wanted = ort.InferenceSession(chain(64, 100), providers=["CPUExecutionProvider"])
+    feed = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 4])}
+    bits = [np.asarray(array).tobytes() for array in wanted.run(None, feed)]
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, GOLD, 2, 3)[0] == 400
+        before, number, answers, looks = server.pool.models["chain"], 0, [], [seen(server)]
+        while number < 4 or not cut(server):
+            status, content = infer(server, SILVER, 2, 4)
+            assert status == 200, content
+            number += 1
+            answers.append([np.array(each["data"], np.float32).tobytes() for each in content["outputs"]])
+            looks.append(seen(server))
+        until(lambda: before.network.index not in server.pool.loading._labels)
+        assert all(answer == bits for answer in answers)
+        assert [n for _, n in looks] == [*range(number + 1)]
+        assert all(about == looks[0][0] for about, _ in looks)
+        assert server.pool.models["chain"].ports == before.ports
+        assert server.service.limits._states["silver"].held_bytes == 0
+        known_s = server.pool.costs.known(server.pool.models["chain"].network, 0)
+        assert len(known_s) == blocks(server) > 1
+    with serving(tmp_path) as server:  # with the cache
+        load(server, chain(64, 100), tmp_path)
+        assert blocks(server) == len(known_s), "a start remembers it"
+        network = server.pool.models["chain"].network
+        assert server.pool.costs.evident(network.first_row) and server.pool.costs.made_up_fails(network)
+        status, content = infer(server, SILVER, 2, 4)
+        assert [np.array(each["data"], np.float32).tobytes() for each in content["outputs"]] == bits
+
+
+def test_an_urgent_tenant_interrupts_it_from_then_on(tmp_path: Path) -> None:
+    """Gold's requests have deadlines, silver's none."""
+    picture = np.zeros(3 * SIDE**2).tolist()
+    image = {"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE], "data": picture}
+    with serving(tmp_path, directory=tenants()) as server:
+        load(server, chain(256, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+        ran, told = list[str](), server.pool.on_run
+
+        def hear(device: int, job: Job, span_s: tuple[float, float], stopped: bool) -> None:
+            ran.append(job.network.name)
+            told(device, job, span_s, stopped)
+
+        def interrupted() -> bool:
+            """Whether the urgent one ran within a run of the other; it may come too late for that."""
+            ran.clear()
+            ended = beside.submit(infer, server, SILVER, 2, 4)
+            until(lambda: ended.done() or server.pool.execution.running())
+            status, content = ask(server, "POST", "/v2/models/small/infer", GOLD, {"inputs": [image]})
+            assert (status, ended.result()[0]) == (200, 200), content
+            return "chain" in ran[: ran.index("small")] and "chain" in ran[ran.index("small") :]
+
+        server.pool.on_run = hear
+        with ThreadPoolExecutor(1) as beside:
+            until(interrupted)
+
+
+def test_one_that_is_ended_each_time_is_cut_all_the_same(tmp_path: Path) -> None:
+    """Gold's deadline bounds its runs to 0.1 s of processor time: in one piece it was never answered."""
+    with serving(tmp_path, directory=tenants(0.02), block_s=5e-3) as server:
+        load(server, chain(512, 200), tmp_path)
+        status, content = infer(server, SILVER, 2, 4)
+        assert (status, content["reason"]) == (413, "too_long"), content
+        until(lambda: cut(server))
+        until(lambda: infer(server, SILVER, 2, 4)[0] == 200)
+
+
+def test_two_devices_and_those_that_come_back(tmp_path: Path) -> None:
+    devices = [DeviceSpec("a"), DeviceSpec("b")]
+    with serving(tmp_path, devices=devices) as server:
+        load(server, chain(64, 100), tmp_path)
+        (tmp_path / "chain.onnx").write_bytes(chain(64, 99))  # nobody has loaded that
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+        model = server.pool.models["chain"]
+        for device in server.pool.devices:
+            os.kill(device.pid, signal.SIGKILL)
+        until(lambda: server.pool.deaths == 2 and all(map(server.pool.recovery.whole, range(2))))
+        assert server.pool.models["chain"] is model
+        assert all(server.pool.loading.has(model, device) for device in server.pool.devices)
+        status, content = infer(server, SILVER, 2, 4)
+        assert status == 200 and [each["name"] for each in content["outputs"]] == ["y", "h100"]
+
+
+def test_a_load_meanwhile_of_the_same_file(tmp_path: Path, held: Held) -> None:
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        load(server, chain(64, 100), tmp_path)
+        assert not cut(server)
+        held.go_on()
+        until(lambda: cut(server))
+        assert infer(server, SILVER, 2, 4)[0] == 200
+
+
+def test_a_load_meanwhile_of_another_file(tmp_path: Path, held: Held) -> None:
+    """It is not taken for the one that was timed."""
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        load(server, chain(64, 99), tmp_path)
+        held.go_on()
+        until(lambda: server.pool.by_request.idle)
+        assert not cut(server) and infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))  # by its own
+
+
+def test_a_process_that_is_killed_costs_a_try(
+    tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started).pop().kill()
+        until(lambda: server.pool.by_request.idle)
+        free, limits = server.pool.arena.free_bytes, server.service.limits
+        assert (free, limits._states["silver"].held_bytes) == (server.pool.arena.room_bytes, 0)
+        assert not cut(server) and infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        held.go_on()
+        until(lambda: cut(server))
+
+
+def test_a_short_one_stays_whole_and_its_time_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_request, "cut_beside", None)
+    for again in (False, True):
+        with serving(tmp_path, block_s=60.0) as server:
+            load(server, chain(8, 1), tmp_path)
+            network, costs = server.pool.models["chain"].network, server.pool.costs
+            assert costs.evident(network.first_row) == again and network.untried != again
+            assert (costs.known(network, 0) == [UNTRIED_S]) != again
+            assert infer(server, SILVER, 2, 4)[0] == 200
+            until(lambda: server.pool.by_request.idle)
+            assert blocks(server) == 1
+
+
+def test_one_tenant_has_few_tries_and_leaves_some_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, cut_beside = list[float](), asked.cut_beside
+
+    async def in_vain(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
+        tries.append(took_s)
+        raise ModelError("it did not run again")
+
+    monkeypatch.setattr(by_request, "cut_beside", in_vain)
+    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        for number in range(5):
+            assert infer(server, SILVER, 2, 4)[0] == 200
+            until(lambda: server.pool.by_request.idle)
+            assert len(tries) == min(number + 1, by_request.IN_VAIN)
+        monkeypatch.setattr(by_request, "cut_beside", cut_beside)
+        assert infer(server, GOLD, 2, 4)[0] == 200
+        until(lambda: cut(server))
+
+
+def test_the_pause_grows_and_there_is_an_end() -> None:
+    tries, due = Tries("content"), list[float]()
+    for _ in range(by_request.MOST):
+        now_s = max(tries.due_s, 0.0)
+        assert tries.may("gold", now_s) and not (now_s and tries.may("gold", now_s - 1e-3))
+        tries.begins(now_s)
+        tries.used += 1
+        due.append(tries.due_s - now_s)
+    assert due[:3] == [10.0, 20.0, 40.0] and not tries.may("gold", math.inf)
+
+
+class Beside:
+    """What is there of a server to cut by a request; ``begun``: what was."""
+
+    def __init__(self, tmp_path: Path, took_s: float) -> None:
+        self.network = Network(0, "net", 0, 1)
+        self.model = LoadedModel(self.network, "net#1", "", {}, {"inputs": [], "outputs": []}, "key-1")
+        self.model.took_s = took_s
+        self.arena = Arena.create(1 << 20)
+        loading: Any = SimpleNamespace(models={"net": self.model}, target_s=1e-3)
+        device: Any = SimpleNamespace(spec=DeviceSpec("a"), place=SimpleNamespace(far=False))
+        clock: Any = SimpleNamespace(now_s=lambda: 0.0)
+        self.begun = list[Any]()
+        self.found = ByRequest([device], loading, self.arena, clock, str(tmp_path))
+        self.found.spawn = self.spawn
+
+    def spawn(self, work: Coroutine[object, object, None]) -> Any:
+        work.close()
+        self.begun.append(work)
+        return SimpleNamespace(done=lambda: False)
+
+    def offered(self, took_s: float) -> Payload:
+        answer: Any = None
+        payload = Payload([], self.arena.allocate(100), answer, took_s=took_s)
+        self.found.offered("gold", Job(0, self.network, 0.0, payload=payload))
+        return payload
+
+
+@pytest.mark.parametrize(
+    "before_s, took_s, begins", [(0.0, 2e-3, True), (1e-3, 3.9e-3, False), (1e-3, 4e-3, True)]
+)
+def test_a_request_unlike_the_first_has_it_cut_again(
+    tmp_path: Path, before_s: float, took_s: float, begins: bool
+) -> None:
+    """One that took long enough, or four times as long as was foreseen."""
+    beside = Beside(tmp_path, before_s)
+    kept = beside.offered(took_s)
+    assert len(beside.begun) == begins and (kept.slot == NO_ROOM) == begins
+    assert beside.offered(1.0).slot != NO_ROOM or not begins
+    assert len(beside.begun) == 1, "one at a time"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_try_that_finds_nothing_to_cut_costs_its_pause_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """On a busy machine a short run looks long now and then."""
+    ends: list[tuple[list[str], list[str], float]] = [([], [], 1e-4)] * count
+    found = CutNetwork("key", tmp_path / "key-2.blocks", tmp_path, {"inputs": [], "outputs": []}, ends, {})
+    placed, work = list[str](), list[Coroutine[object, object, None]]()
+
+    async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
+        return found
+
+    async def place(model: LoadedModel, name: str) -> None:
+        placed.append(name)
+
+    def spawn(one: Coroutine[object, object, None]) -> Any:
+        work.append(one)
+
+    monkeypatch.setattr(by_request, "cut_beside", cut_beside)
+    beside = Beside(tmp_path, 0.0)
+    beside.found.place, beside.found.spawn = place, spawn
+    beside.offered(1.0)
+    asyncio.run(work[0])
+    tries = beside.found._tries["net"]
+    assert (tries.count, tries.used, placed) == (1, count - 1, ["key-2"] * (count - 1))
+    assert beside.model.took_s == pytest.approx(1e-4 * count)
+    assert beside.arena.free_bytes == beside.arena.room_bytes, "the input is not kept any longer"
+
+
+def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) -> None:
+    def full(tenant: str, size: int, free_bytes: int) -> Callable[[], None]:
+        raise Refused(f"{tenant}: {size} of {free_bytes}")
+
+    beside = Beside(tmp_path, 0.0)
+    beside.found.keep = full
+    assert beside.offered(1.0).slot != NO_ROOM and not beside.begun
+    beside.found.keep = lambda tenant, size, free_bytes: lambda: None
+    assert beside.offered(1.0).slot == NO_ROOM and len(beside.begun) == 1, "no try was lost"
+
+
+FEED: dict[str, Any] = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 4])}
+
+
+def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
+    """A device that comes back has what is in service, and a start the latest; sizes that are given must run."""
+    file, cache = str(tmp_path / "chain.onnx"), str(tmp_path / "cache")
+    Path(file).write_bytes(chain(64, 100))
+    before = load_network(file, cache, {}, BLOCK_S)
+    kept_before = kept("", cache, {}, BLOCK_S, before.ports["key"])
+    assert kept_before is not None and before.blocks == 1 and not before.asked
+    found = cut_anew(kept_before, BLOCK_S, FEED, 1)
+    after = load_network(file, cache, {}, BLOCK_S, whole_s=60.0)
+    assert after.blocks == len(found.blocks) > 1 and after.has_whole and after.ports["key"] == found.name
+    assert after.block_s == [seconds for *_, seconds in found.blocks] and min(after.block_s) > 0.0
+    live = live_of(FEED)
+    for n in range(after.blocks):
+        live = after.run_block(n, live)
+    whole = before.run_block(0, live_of(FEED))
+    assert all(array_of(live[name]).tobytes() == array_of(whole[name]).tobytes() for name in whole)
+    assert load_network(file, cache, {}, BLOCK_S, key=str(before.ports["key"])).blocks == 1
+    assert load_network(file, cache, {}, 2 * BLOCK_S).blocks == 1, "others' blocks are not its"
+    with pytest.raises(ModelError, match="trial input"):
+        load_network(file, cache, {"x": [6], "sizes": [2]}, BLOCK_S)
+    os.remove(found.folder / "0.onnx")
+    assert load_network(file, cache, {}, BLOCK_S).blocks == 1, "what is damaged is made again"
+
+
+def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, cache, load = str(tmp_path / "chain.onnx"), str(tmp_path / "cache"), sessions_of
+
+    def sessions(cut: CutNetwork) -> Any:
+        assert len(cut.blocks) == 1
+        return load(cut)
+
+    Path(file).write_bytes(chain(64, 100))
+    whole = kept("", cache, {}, BLOCK_S, load_network(file, cache, {}, BLOCK_S).ports["key"])
+    monkeypatch.setattr(asked, "sessions_of", sessions)
+    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1).blocks) == 1
+    again = load_network(file, cache, {}, BLOCK_S)
+    assert again.blocks == 1 and again.block_s != [UNTRIED_S]

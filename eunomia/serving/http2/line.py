@@ -312,9 +312,9 @@ class Line(Framed):
             self._widen(stream, frames.number(content, "a window"))
         elif kind == Kind.RST_STREAM:
             frames.number(content, "a reset")
-            if not stream or stream > self._last:
-                raise Fault(Code.PROTOCOL_ERROR, "a call that has not begun cannot end")
-            if (call := self.calls.get(stream)) is not None:
+            if not stream:
+                raise Fault(Code.PROTOCOL_ERROR, "a reset ends a call")
+            if (call := self.calls.get(stream)) is not None:  # clients in C++ end calls that they did not begin
                 call.lost()
         elif kind == Kind.SETTINGS:
             self._settings(flags, stream, content)

@@ -33,7 +33,7 @@ class BadRequest(ServingError):
 class TooLarge(ServingError):
     """More bytes than this tenant may send."""
 
-    http, grpc, reason = 413, "INVALID_ARGUMENT", "too_large"
+    http, grpc, reason = 413, "RESOURCE_EXHAUSTED", "too_large"
 
 
 class NoRoom(TooLarge):

@@ -15,7 +15,7 @@ from hpack.table import HeaderTable
 from eunomia.serving.fronts.caller import FAIRNESS
 from eunomia.serving.http2.frames import Code, Fault
 
-MOST_BLOCK = 6144  # bytes of a block: to read so much takes 4 ms at worst
+MOST_BLOCK = 8192  # bytes of a block, as gRPC's servers in Java and C++: to read so much takes 5 ms at worst
 MOST_LIST = 16384  # bytes that it may stand for, each field with 32 more
 TOLD_LIST = MOST_BLOCK  # what clients hear: who keeps to it sends no longer block
 STATUS_200 = b"\x88"
@@ -66,7 +66,7 @@ class Heads:
         try:
             found = list(self._decoder.decode(block, raw=True))
         except hpack.OversizedHeaderListError:
-            raise Fault(Code.ENHANCE_YOUR_CALM, f"headers stand for more than {MOST_LIST} bytes") from None
+            raise Fault(Code.NO_ERROR, f"headers stand for more than {MOST_LIST} bytes") from None
         except Exception:  # what the library raises for broken blocks is of several kinds
             raise Fault(Code.COMPRESSION_ERROR, "a header block cannot be read") from None
         fields = _fields(found)

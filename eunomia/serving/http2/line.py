@@ -314,7 +314,9 @@ class Line(Framed):
             frames.number(content, "a reset")
             if not stream:
                 raise Fault(Code.PROTOCOL_ERROR, "a reset ends a call")
-            if (call := self.calls.get(stream)) is not None:  # clients in C++ end calls that they did not begin
+            if (
+                call := self.calls.get(stream)
+            ) is not None:  # clients in C++ end calls that they did not begin
                 call.lost()
         elif kind == Kind.SETTINGS:
             self._settings(flags, stream, content)

@@ -15,7 +15,10 @@ OTHER = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: cl
 HINT = b"this port speaks gRPC, over HTTP/2: JSON goes to the HTTP port\n"
 METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ")
 TOO_LONG = f"a header block has at most {MOST_BLOCK} bytes"
-TOLD = (Code.NO_ERROR, Code.ENHANCE_YOUR_CALM)  # at NO_ERROR clients in Node and Rust go on with their other calls
+TOLD = (
+    Code.NO_ERROR,
+    Code.ENHANCE_YOUR_CALM,
+)  # at NO_ERROR clients in Node and Rust go on with their other calls
 
 
 class Framed(InTurn):

@@ -144,9 +144,10 @@ class Line(Framed):
             self._end_if_idle()
 
     def close(self) -> None:
-        """Nothing more is taken up; what was said leaves."""
+        """Nothing more is taken up or said; what was said leaves."""
         self.outlet.flush()
         super().close()
+        self.outlet.transport = None
 
     def _end_if_idle(self) -> None:
         if self._leaves and not self.calls:
@@ -312,11 +313,9 @@ class Line(Framed):
             self._widen(stream, frames.number(content, "a window"))
         elif kind == Kind.RST_STREAM:
             frames.number(content, "a reset")
-            if not stream:
+            if not stream:  # C++ ends calls that it did not begin
                 raise Fault(Code.PROTOCOL_ERROR, "a reset ends a call")
-            if (
-                call := self.calls.get(stream)
-            ) is not None:  # clients in C++ end calls that they did not begin
+            if (call := self.calls.get(stream)) is not None:
                 call.lost()
         elif kind == Kind.SETTINGS:
             self._settings(flags, stream, content)

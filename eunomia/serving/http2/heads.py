@@ -15,9 +15,8 @@ from hpack.table import HeaderTable
 from eunomia.serving.fronts.caller import FAIRNESS
 from eunomia.serving.http2.frames import Code, Fault
 
-MOST_BLOCK = 8192  # bytes of a block, as gRPC's servers in Java and C++: to read so much takes 5 ms at worst
-MOST_LIST = 16384  # bytes that it may stand for, each field with 32 more
-TOLD_LIST = MOST_BLOCK  # what clients hear: who keeps to it sends no longer block
+MOST_BLOCK = 16384  # bytes of a block, as over HTTP: to read so much takes 2 ms at worst
+MOST_LIST = 16384  # bytes that it may stand for, each field with 32 more: clients that keep to it send no longer block
 STATUS_200 = b"\x88"
 CONTENT_TYPE, NAMED = b"\x0f\x10", b"\x00"  # a field of the table's name; a field with its own name
 GRPC = "application/grpc"

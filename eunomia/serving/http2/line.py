@@ -19,7 +19,7 @@ from eunomia.serving.http2 import frames
 from eunomia.serving.http2.call import NOBODY, WINDOW, Call, Taker
 from eunomia.serving.http2.framed import LARGEST, Framed
 from eunomia.serving.http2.frames import Code, Fault, Kind, Setting
-from eunomia.serving.http2.heads import BEGIN, TOLD_LIST, Heads, end, fault_of
+from eunomia.serving.http2.heads import BEGIN, MOST_LIST, Heads, end, fault_of
 from eunomia.serving.http2.outlet import Outlet
 from eunomia.serving.tenants.bodies import Bodies
 
@@ -35,7 +35,7 @@ SETTINGS = {
     Setting.MAX_CONCURRENT_STREAMS: STREAMS,
     Setting.INITIAL_WINDOW_SIZE: WINDOW,
     Setting.MAX_FRAME_SIZE: LARGEST,
-    Setting.MAX_HEADER_LIST_SIZE: TOLD_LIST,
+    Setting.MAX_HEADER_LIST_SIZE: MOST_LIST,
 }
 NO_HEADS = Heads()  # of connections that are gone
 GREETING = frames.settings(SETTINGS) + frames.more(0, IN_ALL - frames.FIRST_WINDOW)

@@ -30,6 +30,12 @@ class BadRequest(ServingError):
     of_input = True
 
 
+class Unmarked(BadRequest):
+    """A message is packed, and nothing says how: gRPC's test of compression wants this status."""
+
+    grpc = "INTERNAL"
+
+
 class TooLarge(ServingError):
     """More bytes than this tenant may send."""
 

@@ -113,13 +113,18 @@ def test_packed_messages_are_what_was_packed(quick: Server, name: str) -> None:
         one.upload(number, message(PACKERS[name](asked), packed=True))
         one.listen(lambda: one.answers[number].over)
         assert pb.ModelMetadataResponse.FromString(one.answers[number].messages[0]).name == "small"
+        number = one.begin(f"{HEALTH}Watch", more=packing)
+        one.upload(number, message(PACKERS[name](b""), packed=True), last=False)
+        one.listen(lambda: one.answers[number].messages)
+        assert one.answers[number].messages == [b"\x08\x01"]
+        one.reset(number)
     until(lambda: at_rest(quick))
 
 
 @pytest.mark.parametrize("more, status, says", [
     ([("grpc-encoding", "snappy")], Status.UNIMPLEMENTED, "grpc-encoding is 'snappy'; gzip, deflate or none are taken"),
-    ([("grpc-encoding", "identity")], Status.INVALID_ARGUMENT, "packed, and grpc-encoding does not say how"),
-    ([], Status.INVALID_ARGUMENT, "packed, and grpc-encoding does not say how"),
+    ([("grpc-encoding", "identity")], Status.INTERNAL, "packed, and grpc-encoding does not say how"),
+    ([], Status.INTERNAL, "packed, and grpc-encoding does not say how"),
     ([("grpc-encoding", "gzip")], Status.INVALID_ARGUMENT, "the message cannot be inflated: it is no gzip or deflate"),
 ])  # fmt: skip
 @pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer", "ModelMetadata"])
@@ -242,6 +247,7 @@ def test_a_message_that_is_too_large_is_told_before_it_comes(quick: Server) -> N
             one.push(number, message(b"abc", size=most + 1))
             one.listen(lambda number=number: one.answers[number].reset is not None)
             found = one.answers[number]
-            assert found.status == Status.INVALID_ARGUMENT and found.reset == Code.NO_ERROR
+            assert found.status == Status.RESOURCE_EXHAUSTED and found.reset == Code.NO_ERROR
+            assert (found.end or found.head)["grpc-retry-pushback-ms"] == "-1", "nobody sends it again"
             assert f"the message has {most + 1} bytes; at most {most} are taken here" in told(found)
     until(lambda: at_rest(quick))

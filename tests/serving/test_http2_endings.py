@@ -128,6 +128,26 @@ def test_what_is_still_sent_after_a_fault_is_thrown_away_and_bounded() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("how", ["the server ends", "another serves", "it has no call for long"])
+def test_to_a_connection_that_has_had_its_last_word_nothing_is_said(how: str) -> None:
+    """A server that ended then failed, and left those who had not heard it without a word."""
+
+    def run() -> None:
+        near = Near()
+        near.say(frames.greeting() + frames.frame(frames.DATA, 0, 1, b"a"))
+        assert away(near.said()) == Code.PROTOCOL_ERROR and near.wire.ended
+        if how == "the server ends":
+            near.connections.end_all()
+        elif how == "another serves":
+            near.line.leave()
+        else:
+            near.line._look_idle(0.0)
+        assert not near.said()
+        near.leave()
+
+    within(run)
+
+
 def test_who_does_not_hang_up_after_a_fault_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "LINGER_S", 0.01)
 

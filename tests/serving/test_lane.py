@@ -215,6 +215,25 @@ def test_behind_another_offer_there_are_answers_or_the_end(
     assert first.startswith(b"HTTP/1.1 ") and b"connection: close" in first.lower() and not rest
 
 
+@pytest.mark.parametrize("why", ["another protocol", "the server leaves"])
+def test_a_large_answer_says_that_it_is_the_last(
+    server: Server, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Its connection ended without a word, and clients sent their next request there: Java's lost one in ten."""
+    monkeypatch.setattr("eunomia.serving.fronts.http.LARGE_ANSWER", 1)
+    monkeypatch.setattr(server.service, "leaving", why == "the server leaves")
+    asked = request()
+    head, _, body = asked.partition(b"\r\n\r\n")
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
+    head = b"\r\n".join([*lines, b"Transfer-Encoding: chunked", b"", b""])
+    with connect(server) as line:
+        line.sendall(head if server.service.leaving else offering(head))
+        line.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        with line.makefile("rb") as file:
+            found = file.read()  # to the end of the connection
+    assert found.startswith(b"HTTP/1.1 200 OK\r\n") and b"\r\nconnection: close\r\n" in found.lower()
+
+
 WORDS = st.sampled_from([
     b"POST", b"GET", b"post", b" ", b"\t", b"/", b"/v2/models/a/infer", b"HTTP/1.1", b"HTTP/1.0", b"\r\n", b"\n", b"\r",
     b":", b"Content-Length", b"content-length", b"Transfer-Encoding", b"chunked", b"Host", b"a", b"0", b"12", b"+1",

@@ -304,6 +304,10 @@ def test_a_client_that_asks_hears_yes_once_its_key_is_known(
             line.sendall(body)
             answer = line.recv(65536)
             assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        else:  # nobody knows whether a body or the next request would come
+            assert b"\r\nConnection: close\r\n" in answer
+            line.settimeout(PATIENCE_S)
+            assert not line.recv(65536)
     assert b"aiohttp" not in answer
 
 

@@ -195,7 +195,7 @@ def test_shapes_and_metadata_over_grpc_are_bounded(server: Server) -> None:
         large = pb.ModelInferRequest(model_name="small", raw_input_contents=[b"\0" * 5 * 1024**2])
         with pytest.raises(grpc.RpcError) as caught:
             stub.ModelInfer(large, metadata=(key,), timeout=PATIENCE_S)
-        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "at most 4194304 are taken" in str(caught.value.details())
 
 

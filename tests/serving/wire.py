@@ -37,10 +37,11 @@ class Wire(asyncio.Transport):
         self.reads = True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.ended, "as with sockets, nothing can be written behind the end"
         self.sent.append(bytes(data))
 
     def writelines(self, pieces: Any) -> None:
-        self.sent.append(b"".join(pieces))
+        self.write(b"".join(pieces))
 
     def get_write_buffer_size(self) -> int:
         return self.waits

@@ -30,14 +30,14 @@ MOST_LETTERS = 200  # of what is said of bytes that are no request
 class DenseHandler(RequestHandler):
     """One connection of aiohttp's."""
 
-    __slots__ = ("_dense", "_failed", "_held", "_mixed", "_parsing")
+    __slots__ = ("_dense", "_failed", "_held", "_parsing", "mixed")
 
     def __init__(self, server: web.Server, **options: Any) -> None:
         super().__init__(server, **options)
         self._dense = Waiting()
         self._parsing = False  # the next round of the loop takes some of them
         self._held = False  # nothing is read, for what waits here
-        self._mixed = False  # what came need not end with a request
+        self.mixed = False  # what came need not end with a request
         self._failed = False  # what came is no request: the connection ends with that answer
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -65,7 +65,7 @@ class DenseHandler(RequestHandler):
 
     def _parse(self, data: bytes) -> None:
         """These come next, behind those that wait; more than one request may be among them."""
-        self._mixed = True
+        self.mixed = True
         if self._failed:
             return
         if not self._dense and data.count(LINE_END) <= DENSE_LINES:
@@ -109,11 +109,7 @@ class DenseHandler(RequestHandler):
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """The last answer of a connection, if what stood behind its request may be lost."""
-        if (
-            self._mixed
-            and UPGRADE in request.headers
-            and "upgrade" in request.headers.get(CONNECTION, "").lower()
-        ):
+        if may_lose(request):
             resp.force_close()
         return await super().finish_response(request, resp, start_time)
 
@@ -146,3 +142,9 @@ class DenseHandler(RequestHandler):
             self._parse_soon()
         if not self._held:
             super()._resume_transport_reading()
+
+
+def may_lose(request: web.BaseRequest) -> bool:
+    """Whether what came in one piece behind this request, which offers another protocol, may be lost."""
+    offers = UPGRADE in request.headers and "upgrade" in request.headers.get(CONNECTION, "").lower()
+    return offers and isinstance(request.protocol, DenseHandler) and request.protocol.mixed

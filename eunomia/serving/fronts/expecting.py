@@ -1,7 +1,9 @@
 """``Expect: 100-continue``: a client that asks before it sends its body hears yes once its key is known.
 
 aiohttp says yes before anything of ours runs. So its routes say nothing, and ``go_on`` is called when the request has
-its turn: who has no valid key gets its 401 instead, and sends no body. Likewise the library's own name and log lines.
+its turn: who has no valid key gets its 401 instead, and sends no body. Clients in Go 1.19 and Java would then send the
+next request where the body has its place: that answer ends the connection. Likewise the library's own name and log
+lines.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ log = logging.getLogger("eunomia.serving")
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 OURS = "eunomia"
 EVERYWHERE = "/{path:.*}"
+WENT_ON = web.RequestKey("went_on", bool)
 
 
 class NotMet(ServingError):
@@ -64,7 +67,13 @@ def go_on(request: web.Request) -> None:
     if expected.strip().lower() != "100-continue":
         raise NotMet(f"Expect is {expected!r:.50}; '100-continue' is what can be met: leave the header out")
     if request.transport is not None and request.body_exists:
+        request[WENT_ON] = True
         request.transport.write(GO_ON)
+
+
+def still_waits(request: web.Request) -> bool:
+    """Whether its client has not heard that the body may come: it may send that or its next request."""
+    return EXPECT in request.headers and request.body_exists and WENT_ON not in request
 
 
 async def unnamed(_: web.Request, response: web.StreamResponse) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing
 from functools import partial
 
 from aiohttp import web
+from aiohttp.hdrs import CONNECTION
 from aiohttp.typedefs import Middleware
 
 from eunomia.core.data import Json
@@ -19,7 +20,8 @@ from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.body import body_of, control_of, without_parameters
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
-from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, unnamed
+from eunomia.serving.fronts.dense import may_lose
+from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, still_waits, unnamed
 from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
@@ -105,8 +107,14 @@ class HttpFront:
                 )
             )
         app.add_routes(elsewhere())
-        app.on_response_prepare.append(unnamed)
+        app.on_response_prepare.extend([unnamed, self._may_be_last])
         return app
+
+    async def _may_be_last(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Before an answer leaves: the client has to hear whether its connection ends."""
+        if self.service.leaving or still_waits(request) or may_lose(request):
+            response.headers[CONNECTION] = "close"
+            response.force_close()
 
     def _in_turn(self) -> Middleware:
         """Takes up one request of a caller at a time; callers without a valid key go by their address."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from eunomia.serving.http2.frames import Code, more, reset
 from eunomia.serving.http2.heads import BEGIN, Fields, end, plain
-from eunomia.serving.http2.outlet import Outlet
+from eunomia.serving.http2.outlet import EACH, Outlet
 from eunomia.serving.tenants.bodies import Body
 
 PREFIX = 5  # bytes before a message: whether it is packed, and its length
@@ -156,6 +156,7 @@ class Call:
         if self.done:
             return
         self._start()
+        self._outlet.sent += EACH
         size = sum(map(len, pieces))
         self.out.append(b"\0" + size.to_bytes(4, "big"))
         self.out.extend(piece for piece in pieces if len(piece))

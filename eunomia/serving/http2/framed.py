@@ -15,6 +15,10 @@ OTHER = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: cl
 HINT = b"this port speaks gRPC, over HTTP/2: JSON goes to the HTTP port\n"
 METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ")
 TOO_LONG = f"a header block has at most {MOST_BLOCK} bytes"
+TOLD = (
+    Code.NO_ERROR,
+    Code.ENHANCE_YOUR_CALM,
+)  # at NO_ERROR clients in Node and Rust go on with their other calls
 
 
 class Framed(InTurn):
@@ -181,16 +185,16 @@ class Framed(InTurn):
     def _head(self, flags: int, stream: int, block: bytes) -> None:
         try:
             if len(block) > MOST_BLOCK:
-                raise Fault(Code.ENHANCE_YOUR_CALM, TOO_LONG)
+                raise Fault(Code.NO_ERROR, TOO_LONG)
             self.head(stream, block, last=bool(flags & frames.END_STREAM))
         except Fault as fault:
-            fault.stream = stream if fault.code is Code.ENHANCE_YOUR_CALM else 0
+            fault.stream = stream if fault.code in TOLD else 0
             raise
 
 
 def _too_large(kind: int, stream: int) -> Fault:
     if kind != Kind.HEADERS:
         return Fault(Code.FRAME_SIZE_ERROR, f"a frame that is no message's has at most {SMALL} bytes")
-    fault = Fault(Code.ENHANCE_YOUR_CALM, TOO_LONG)
+    fault = Fault(Code.NO_ERROR, TOO_LONG)
     fault.stream = stream
     return fault

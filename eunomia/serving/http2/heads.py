@@ -15,9 +15,8 @@ from hpack.table import HeaderTable
 from eunomia.serving.fronts.caller import FAIRNESS
 from eunomia.serving.http2.frames import Code, Fault
 
-MOST_BLOCK = 6144  # bytes of a block: to read so much takes 4 ms at worst
-MOST_LIST = 16384  # bytes that it may stand for, each field with 32 more
-TOLD_LIST = MOST_BLOCK  # what clients hear: who keeps to it sends no longer block
+MOST_BLOCK = 16384  # bytes of a block, as over HTTP: to read so much takes 2 ms at worst
+MOST_LIST = 16384  # bytes that it may stand for, each field with 32 more: clients that keep to it send no longer block
 STATUS_200 = b"\x88"
 CONTENT_TYPE, NAMED = b"\x0f\x10", b"\x00"  # a field of the table's name; a field with its own name
 GRPC = "application/grpc"
@@ -66,7 +65,7 @@ class Heads:
         try:
             found = list(self._decoder.decode(block, raw=True))
         except hpack.OversizedHeaderListError:
-            raise Fault(Code.ENHANCE_YOUR_CALM, f"headers stand for more than {MOST_LIST} bytes") from None
+            raise Fault(Code.NO_ERROR, f"headers stand for more than {MOST_LIST} bytes") from None
         except Exception:  # what the library raises for broken blocks is of several kinds
             raise Fault(Code.COMPRESSION_ERROR, "a header block cannot be read") from None
         fields = _fields(found)

@@ -19,7 +19,7 @@ from eunomia.serving.http2 import frames
 from eunomia.serving.http2.call import NOBODY, WINDOW, Call, Taker
 from eunomia.serving.http2.framed import LARGEST, Framed
 from eunomia.serving.http2.frames import Code, Fault, Kind, Setting
-from eunomia.serving.http2.heads import BEGIN, TOLD_LIST, Heads, end, fault_of
+from eunomia.serving.http2.heads import BEGIN, MOST_LIST, Heads, end, fault_of
 from eunomia.serving.http2.outlet import Outlet
 from eunomia.serving.tenants.bodies import Bodies
 
@@ -35,7 +35,7 @@ SETTINGS = {
     Setting.MAX_CONCURRENT_STREAMS: STREAMS,
     Setting.INITIAL_WINDOW_SIZE: WINDOW,
     Setting.MAX_FRAME_SIZE: LARGEST,
-    Setting.MAX_HEADER_LIST_SIZE: TOLD_LIST,
+    Setting.MAX_HEADER_LIST_SIZE: MOST_LIST,
 }
 NO_HEADS = Heads()  # of connections that are gone
 GREETING = frames.settings(SETTINGS) + frames.more(0, IN_ALL - frames.FIRST_WINDOW)
@@ -144,9 +144,10 @@ class Line(Framed):
             self._end_if_idle()
 
     def close(self) -> None:
-        """Nothing more is taken up; what was said leaves."""
+        """Nothing more is taken up or said; what was said leaves."""
         self.outlet.flush()
         super().close()
+        self.outlet.transport = None
 
     def _end_if_idle(self) -> None:
         if self._leaves and not self.calls:
@@ -312,8 +313,8 @@ class Line(Framed):
             self._widen(stream, frames.number(content, "a window"))
         elif kind == Kind.RST_STREAM:
             frames.number(content, "a reset")
-            if not stream or stream > self._last:
-                raise Fault(Code.PROTOCOL_ERROR, "a call that has not begun cannot end")
+            if not stream:  # C++ ends calls that it did not begin
+                raise Fault(Code.PROTOCOL_ERROR, "a reset ends a call")
             if (call := self.calls.get(stream)) is not None:
                 call.lost()
         elif kind == Kind.SETTINGS:

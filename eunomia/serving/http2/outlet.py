@@ -23,6 +23,7 @@ from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.tenants.bodies import Bodies, Body
 
 CALL_BYTES = 4096  # that a call holds beside its messages
+EACH = 4096  # bytes that a message counts for: clients in Go and C++ answer it with pings and wider windows
 AT_ONCE = 256 * 1024  # bytes handed to the system in one go: more wait until it has taken them
 
 
@@ -49,7 +50,10 @@ class Sending(Protocol):
 
 
 class Outlet:
-    """Of one connection. ``sent``: bytes of messages so far. ``closed`` hears the number of each call that is over."""
+    """Of one connection. ``closed`` hears the number of each call that is over.
+
+    ``sent``: bytes of messages so far, and ``EACH`` for each of a stream.
+    """
 
     def __init__(
         self,

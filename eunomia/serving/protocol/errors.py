@@ -30,10 +30,16 @@ class BadRequest(ServingError):
     of_input = True
 
 
+class Unmarked(BadRequest):
+    """A message is packed, and nothing says how: gRPC's test of compression wants this status."""
+
+    grpc = "INTERNAL"
+
+
 class TooLarge(ServingError):
     """More bytes than this tenant may send."""
 
-    http, grpc, reason = 413, "INVALID_ARGUMENT", "too_large"
+    http, grpc, reason = 413, "RESOURCE_EXHAUSTED", "too_large"
 
 
 class NoRoom(TooLarge):

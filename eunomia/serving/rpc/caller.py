@@ -6,7 +6,7 @@ import math
 
 from eunomia.serving.fronts.caller import FAIRNESS, is_loopback
 from eunomia.serving.http2.call import Call
-from eunomia.serving.protocol.errors import BadRequest, Unspoken
+from eunomia.serving.protocol.errors import BadRequest, Unmarked, Unspoken
 from eunomia.serving.visit import Caller
 
 UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
@@ -43,10 +43,10 @@ def timeout_s(text: str | None) -> float:
 
 
 def packing_of(call: Call) -> str:
-    """How packed messages of a call are packed; raises BadRequest or Unspoken."""
+    """How packed messages of a call are packed; raises Unmarked or Unspoken."""
     name = call.fields.get("grpc-encoding", "identity")
     if name == "identity":
-        raise BadRequest("a message is packed, and grpc-encoding does not say how")
+        raise Unmarked("a message is packed, and grpc-encoding does not say how")
     if name not in PACKED:
         raise Unspoken(f"grpc-encoding is {name!r:.50}; {', '.join(PACKED)} or none are taken")
     return name

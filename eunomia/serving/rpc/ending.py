@@ -7,9 +7,17 @@ import math
 from enum import IntEnum
 
 from eunomia.serving.http2.call import Call
-from eunomia.serving.protocol.errors import NoCall, ServingError, Unspoken, forget_frames, without_folders
+from eunomia.serving.protocol.errors import (
+    NoCall,
+    ServingError,
+    TooLarge,
+    Unspoken,
+    forget_frames,
+    without_folders,
+)
 
 log = logging.getLogger("eunomia.serving")
+PUSHBACK = "grpc-retry-pushback-ms"  # clients that ask again by themselves wait so long; -1 = they do not
 FAILED = "the server has failed; its log says more"
 
 
@@ -42,7 +50,10 @@ def refuse(call: Call, error: Exception) -> None:
         call.turn_away(error.http, str(error))
         return
     again = error.retry_after_s
-    after = [] if again is None else [("retry-after-ms", str(max(1, math.ceil(again * 1e3))))]
+    wait_ms = None if again is None else str(max(1, math.ceil(again * 1e3)))
+    after = [] if wait_ms is None else [("retry-after-ms", wait_ms), (PUSHBACK, wait_ms)]
+    if isinstance(error, TooLarge):
+        after.append((PUSHBACK, "-1"))
     if isinstance(error, Unspoken):
         after.append(("grpc-accept-encoding", "identity,deflate,gzip"))
     call.finish(Status[error.grpc], without_folders(str(error)), after)

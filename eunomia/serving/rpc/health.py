@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from eunomia.serving.http2.call import Call, Taker
 from eunomia.serving.protocol.described import Definition
 from eunomia.serving.protocol.errors import BadRequest, Expired, NotFound, ServingError, TooLarge
+from eunomia.serving.protocol.packed import inflate
 from eunomia.serving.protocol.rpc_types import Response
 from eunomia.serving.rpc.caller import caller_of, check_only, timeout_s
 from eunomia.serving.rpc.ending import refuse
@@ -60,7 +61,7 @@ class Watch:
         """``place``: among those who watch; raises Refused. ``asked``: ``name`` is known; ``gone``: nobody watches."""
         self.call, self.name, self._asked, self._gone = call, "", asked, gone
         self._told = 0
-        self._message, self._came = bytearray(), False
+        self._message, self._came, self._packed = bytearray(), False, False
         left_s = timeout_s(call.fields.get("grpc-timeout"))
         self._place = ExitStack()
         self._place.enter_context(place)
@@ -70,18 +71,19 @@ class Watch:
 
     def begin(self, size: int, *, packed: bool) -> None:
         """Its message comes; raises ServingError."""
-        check_only(self.call, came=self._came, packed=False)
-        if packed or size > OF_STRANGERS:
-            raise TooLarge(f"the message has {size} bytes; at most {OF_STRANGERS} are taken here, unpacked")
-        self._came = True
+        check_only(self.call, came=self._came, packed=packed)
+        if size > OF_STRANGERS:
+            raise TooLarge(f"the message has {size} bytes; at most {OF_STRANGERS} are taken here")
+        self._came, self._packed = True, packed
 
     def take(self, data: memoryview) -> None:
         """Some of it."""
         self._message += data
 
     def whole(self) -> None:
-        """The name is known; raises BadRequest."""
-        self.name = name_in(bytes(self._message))
+        """The name is known; raises BadRequest or TooLarge."""
+        message = bytes(self._message)
+        self.name = name_in(inflate(message, OF_STRANGERS) if self._packed else message)
         self._asked(self)
 
     def end(self) -> None:

@@ -118,7 +118,7 @@ class HttpFront:
                 who = ""
             await self.json.rounds.turn(who or stranger_at(place_of(request.remote or "")))
             if who:
-                self.connections.knows(request.protocol)
+                self.connections.knows(request.protocol, who)
                 go_on(request)
             return await handler(request)
 

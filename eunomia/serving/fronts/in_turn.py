@@ -9,11 +9,11 @@ from typing import Any
 from aiohttp import web
 
 from eunomia.serving.fronts.address import place_of
+from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import MOST_S, Rota
-from eunomia.serving.tenants.circle import stranger_at
 
 MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the other
 READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
@@ -30,17 +30,21 @@ class InTurn(Standing, DenseHandler):
         "_late",
         "_lined",
         "_lost_later",
+        "_plain",
         "_rota",
         "_since_s",
         "_tenant",
         "_waited_s",
+        "address",
         "came_s",
+        "connections",
         "said",
     )
 
-    def __init__(self, server: web.Server, rota: Rota, **options: Any) -> None:
+    def __init__(self, server: web.Server, rota: Rota, connections: Connections, **options: Any) -> None:
         super().__init__(server, **options)
-        self._rota, self._tenant = rota, ""
+        self._rota, self.connections, self._tenant = rota, connections, ""
+        self.address, self._plain = "", False  # without TLS
         self._lined = False  # it stands in a queue
         self.said, self.came_s = 0.0, time.monotonic()  # bytes, those of records and frames around them too
         self._heard_by: Hearing | None = None
@@ -64,10 +68,14 @@ class InTurn(Standing, DenseHandler):
         """Somebody is there."""
         self._rota.begin()
         super().connection_made(transport)
+        self.address, self._plain = self._remote(), transport.get_extra_info("sslcontext") is None
+        self.entered()
+        self.connections.came(self, self.address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Of many that end at once, some have to wait for that."""
         self._rota.begin()
+        self.connections.gone(self)
         self._forget()
         self._late = b""
         if self._rota.over:
@@ -100,7 +108,7 @@ class InTurn(Standing, DenseHandler):
 
     def _crowd(self) -> Hearing | None:
         """Where it stands until it has something, if it is one of very many."""
-        return None
+        return self.connections.hearing if self._plain and self.connections.crowded(self) else None
 
     def _stop_reading(self) -> bool:
         """Until its turn; False = it waits for that already, or has left."""
@@ -172,7 +180,12 @@ class InTurn(Standing, DenseHandler):
     def _line_up(self) -> None:
         if not self._lined:
             self._lined, self._since_s = True, time.perf_counter()
-            self._rota.join(self._tenant or stranger_at(self._remote()), self.go)
+            self._rota.join(self.who, self.go)
+
+    @property
+    def who(self) -> str:
+        """The tenant of the last request that was let in, or a newcomer at its address."""
+        return self._tenant or self.connections.newcomer_at(self.address)
 
     def _read_up(self) -> None:
         """The present request is here."""

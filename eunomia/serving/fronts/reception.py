@@ -26,7 +26,6 @@ from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.records import Records
 from eunomia.serving.fronts.rota import Rota
-from eunomia.serving.tenants.circle import stranger_at
 
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
@@ -142,7 +141,12 @@ class Guest:
     def __init__(self, reception: Reception, sock: socket.socket, address: str) -> None:
         self._reception, self.sock, self.address = reception, sock, address
         self._entering: asyncio.Task[None] | None = None
-        reception.hearing.hear(self, sock.fileno())
+        reception.hearing.hear(self, sock.fileno(), self.who)
+
+    @property
+    def who(self) -> str:
+        """Whose turn it waits for."""
+        return self._reception.connections.newcomer_at(self.address)
 
     @property
     def here(self) -> bool:
@@ -151,7 +155,7 @@ class Guest:
 
     def heard(self) -> None:
         """Its first bytes are here, or it has left."""
-        self._reception.rota.do(stranger_at(self.address), self._look)
+        self._reception.rota.do(self.who, self._look)
 
     def _look(self) -> None:
         if not self.here:
@@ -159,7 +163,7 @@ class Guest:
         try:
             left = not self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            self._reception.hearing.hear(self, self.sock.fileno())
+            self._reception.hearing.hear(self, self.sock.fileno(), self.who)
             return
         except OSError:
             left = True
@@ -168,7 +172,7 @@ class Guest:
             self.sock.close()
         elif (greet := self._reception.greet) is not None:
             self._reception.connections.waits(self, turn=True)
-            greet(stranger_at(self.address), self._enter)
+            greet(self.who, self._enter)
         else:
             self._enter()
 

@@ -13,7 +13,6 @@ from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.fronts.waiting import Waiting
-from eunomia.serving.tenants.circle import stranger_at
 
 LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client has read why it is turned away; what it still sends
 READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
@@ -148,7 +147,7 @@ class InTurn(Standing, asyncio.Protocol):
             self._stand(crowd)
 
     def _crowd(self) -> Hearing | None:
-        return self.connections.hearing if self._plain and self.connections.crowded(self.address) else None
+        return self.connections.hearing if self._plain and self.connections.crowded(self) else None
 
     def _line_up(self) -> None:
         if not self._lined and not self._stuck:
@@ -158,7 +157,7 @@ class InTurn(Standing, asyncio.Protocol):
     @property
     def who(self) -> str:
         """The tenant of its newest call, or what stands for a caller without a key."""
-        return self._tenant or stranger_at(self.address)
+        return self._tenant or self.connections.newcomer_at(self.address)
 
     def join(self, work: Callable[[], None]) -> None:
         """In a turn of its own."""
@@ -198,7 +197,7 @@ class InTurn(Standing, asyncio.Protocol):
         """A call has a valid key."""
         if tenant != self._tenant:
             self._tenant = tenant
-            self.connections.knows(self)
+            self.connections.knows(self, tenant)
 
     def served(self) -> None:
         """It speaks as it should: it may wait before its first call."""

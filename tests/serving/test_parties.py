@@ -15,10 +15,14 @@ from eunomia.serving.fronts import connections as bounds
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.hearing import HEARD, Hearing
 from eunomia.serving.fronts.ready import Polled, Ready, Selected
+from eunomia.serving.tenants.bodies import Bodies
+from eunomia.serving.tenants.carried import Carried
 from eunomia.serving.tenants.circle import STRANGERS, Circle, group_of, newcomer_at, stranger_at
 from eunomia.serving.tenants.places import MOST, Places
 from tests.patience import until_async
+from tests.serving.near import MIB, Near
 from tests.serving.test_connections import Line, seen
+from tests.serving.wire import Wire, lane
 
 
 def test_strangers_of_many_addresses_end_no_connection_of_a_tenant() -> None:
@@ -158,3 +162,54 @@ def test_young_objects_are_looked_at_where_as_many_old_ones_go() -> None:
         young.worked(1e-3)
         most = max(most, len(gc.get_objects(0)))
     assert most < 400 * 50 / 4
+
+
+def test_a_connection_of_several_tenants_is_theirs_together() -> None:
+    carried = Carried()
+    assert carried.add("gold") and carried.name == "gold" and not carried.add("gold")
+    assert carried.add("bronze") and carried.name == group_of(carried.name) == "bronze+gold"
+    for n in range(20):
+        carried.add(f"t{n}")
+    assert carried.name == "+" and not carried.add("gold")
+
+
+def test_what_comes_by_a_proxy_does_not_wait_behind_one_of_its_tenants() -> None:
+    """As it was, gold's request behind bronze's stood at the end of bronze's queue, behind 900 others."""
+
+    async def main() -> None:
+        circle, one = Circle[str](), lane()
+        one.connection_made(Wire())
+        for tenant in ("gold", "bronze"):
+            one.knows(tenant)
+        for n in range(900):
+            circle.join("bronze", str(n))
+        circle.join(one.who, "gold's")
+        assert "gold's" in [circle.take(), circle.take()]
+
+    asyncio.run(main())
+
+
+def test_a_proxy_pays_for_what_it_does_not_take_and_none_of_its_tenants() -> None:
+    """As it was, bronze's full account ended the connection, and gold's calls with it."""
+
+    async def main() -> None:
+        bodies = Bodies(512 * MIB)
+        untaken = bodies.leaving("bronze")
+        untaken.need(2 * bodies.budget("bronze"))
+        for tenants, ended in ((["bronze"], True), (["bronze", "gold"], False)):
+            assert waiting(bodies, tenants).wire.aborted == ended
+        untaken.close()
+        near = waiting(bodies, [])
+        assert bodies.untaken == {"bronze+gold": MIB, STRANGERS: MIB} and not near.wire.aborted
+
+    asyncio.run(main())
+
+
+def waiting(bodies: Bodies, tenants: list[str]) -> Near:
+    """A connection of theirs, whose client does not take a megabyte."""
+    near = Near()
+    near.line.outlet._bodies, near.wire.waits = bodies, MIB
+    for tenant in tenants:
+        near.line.knows(tenant)
+    near.line.pause_writing()
+    return near

@@ -184,8 +184,8 @@ def set_aside() -> None:
 class Young:
     """Has the garbage collector look at the young objects after every ``LOOK_S`` of work.
 
-    By itself it looks once a thousand more have come than gone. Where old ones go as fast as young ones come, such as
-    connections, or requests that have waited, it does so never for long, and then at 100,000 at once: 20 to 30 ms.
+    By itself it looks once a thousand more have come than gone. Connections may go as fast as they come, and so may
+    requests that have waited. Then it does not look for long, and at 100,000 at once: 20 to 30 ms.
     """
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from typing import Protocol
 from eunomia.serving.fronts.ready import Ready, ready
 from eunomia.serving.tenants.circle import STRANGERS, group_of
 
+UNCOUNTED, UNCOUNTED_TLS = 1, 64 * 1024  # bytes that may wait on a connection in nobody's account
 HEARD = 16  # of a group in one turn: what they say is read in the next
 
 

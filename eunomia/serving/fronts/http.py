@@ -20,6 +20,7 @@ from eunomia.serving.fronts.body import body_of, control_of, without_parameters
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, unnamed
+from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
@@ -118,7 +119,8 @@ class HttpFront:
                 who = ""
             await self.json.rounds.turn(who or stranger_at(place_of(request.remote or "")))
             if who:
-                self.connections.knows(request.protocol, who)
+                if isinstance(request.protocol, InTurn):
+                    request.protocol.knows(who)
                 go_on(request)
             return await handler(request)
 

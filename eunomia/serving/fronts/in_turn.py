@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.dense import DenseHandler
-from eunomia.serving.fronts.hearing import Hearing, Standing
+from eunomia.serving.fronts.hearing import UNCOUNTED, UNCOUNTED_TLS, Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import MOST_S, Rota
+from eunomia.serving.tenants.carried import Carried
 
 MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the other
 READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
@@ -24,6 +25,7 @@ class InTurn(Standing, DenseHandler):
 
     __slots__ = (
         "_behind",
+        "_carried",
         "_ends",
         "_has_something",
         "_heard_by",
@@ -44,6 +46,7 @@ class InTurn(Standing, DenseHandler):
     def __init__(self, server: web.Server, rota: Rota, connections: Connections, **options: Any) -> None:
         super().__init__(server, **options)
         self._rota, self.connections, self._tenant = rota, connections, ""
+        self._carried = Carried()
         self.address, self._plain = "", False  # without TLS
         self._lined = False  # it stands in a queue
         self.said, self.came_s = 0.0, time.monotonic()  # bytes, those of records and frames around them too
@@ -69,6 +72,9 @@ class InTurn(Standing, DenseHandler):
         self._rota.begin()
         super().connection_made(transport)
         self.address, self._plain = self._remote(), transport.get_extra_info("sslcontext") is None
+        cast(asyncio.Transport, transport).set_write_buffer_limits(
+            UNCOUNTED if self._plain else UNCOUNTED_TLS
+        )
         self.entered()
         self.connections.came(self, self.address)
 
@@ -177,6 +183,11 @@ class InTurn(Standing, DenseHandler):
                 self.transport.abort()
                 raise
 
+    def knows(self, tenant: str) -> None:
+        """A request on it has a valid key."""
+        if self._carried.add(tenant):
+            self.connections.knows(self, self._carried.name)
+
     def _line_up(self) -> None:
         if not self._lined:
             self._lined, self._since_s = True, time.perf_counter()
@@ -184,8 +195,8 @@ class InTurn(Standing, DenseHandler):
 
     @property
     def who(self) -> str:
-        """The tenant of the last request that was let in, or a newcomer at its address."""
-        return self._tenant or self.connections.newcomer_at(self.address)
+        """The tenants of requests that were let in, or a newcomer at its address."""
+        return self._carried.name or self.connections.newcomer_at(self.address)
 
     def _read_up(self) -> None:
         """The present request is here."""

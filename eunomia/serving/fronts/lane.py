@@ -210,8 +210,8 @@ class Lane(InTurn):
         except ServingError as error:
             self._refuse(error)
             return
-        if exchange.tenant and exchange.tenant != self._tenant:
-            self.connections.knows(self, exchange.tenant)
+        if exchange.tenant:
+            self.knows(exchange.tenant)
         self._tenant = exchange.tenant
         self._body(self._tail.take(self._left))
 

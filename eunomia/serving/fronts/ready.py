@@ -58,7 +58,7 @@ class Selected:
 
     def fileno(self) -> int:
         """Its own descriptor."""
-        return self._selector.fileno()  # type: ignore[attr-defined,no-any-return]
+        return self._selector.fileno()
 
     def add(self, descriptor: int) -> None:
         """One more."""

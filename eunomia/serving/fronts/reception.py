@@ -34,6 +34,7 @@ REST = 4.0  # so all handshakes together take a quarter of the event loop
 GREETED_S, FEW, GREETINGS = 0.2, 32, 256  # handshakes that have begun: at least, and at most
 LACKING = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # of an address, such as ::1 where there is no IPv6
 ENTERED_S = 2e-4  # of the processor, that the next turns take for one that enters
+UNSENT_BYTES = 64 * 1024  # of a connection, that the system keeps for a client which takes nothing
 PAUSE_S = 0.05  # until the system, which refused a descriptor, is asked again
 
 
@@ -85,6 +86,8 @@ class Reception:
         self._told = False
         for one in sockets:
             one.setblocking(False)
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
             self._listen(one)
 
     def close(self) -> None:

@@ -227,7 +227,8 @@ class HttpFront:
     async def _index(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
         content = await control_of(http)
-        self.service.repository.rescan()
+        await self.service.repository.look()
+        await self.json.rounds.turn(grant.name)  # many may have waited
         entries = self.service.repository.entries_for(grant, ready_only=content.get("ready") is True)
         return web.json_response(
             [

@@ -23,7 +23,7 @@ class Looks(Generic[T]):
         self._due_s = 0.0  # by the loop's clock
 
     async def fresh(self) -> None:
-        """Return when a look has ended that began after this was asked for."""
+        """Return when a look has ended that began after this call."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._carry_out())
         await asyncio.shield(self._next)

@@ -26,7 +26,7 @@ from aiohttp.typedefs import Middleware
 from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.parties import Parties
 from eunomia.serving.fronts.records import Secure
-from eunomia.serving.tenants.circle import STRANGERS, newcomer_at
+from eunomia.serving.tenants.circle import STRANGERS, group_of, newcomer_at
 from eunomia.serving.tenants.places import Places
 
 log = logging.getLogger("eunomia.serving")
@@ -84,7 +84,7 @@ class _Seen:
     secure: bool
     since_s: float
     served: bool = False
-    party: str = STRANGERS  # the tenant of the newest request on it with a valid key
+    party: str = STRANGERS  # the tenants of its requests with a valid key, or a group of newcomers
     content: Content | None = None
     began_s: float = 0.0
 
@@ -150,8 +150,9 @@ class Connections:
         """It is here, in place of one that was admitted and is gone soon."""
         transport = connection.transport
         secure = transport is not None and transport.get_extra_info("sslcontext") is not None
-        self._seen[connection] = _Seen(address, transport, secure, time.monotonic())
-        self._parties.join(STRANGERS, address, connection)
+        party = group_of(self.newcomer_at(address))
+        self._seen[connection] = _Seen(address, transport, secure, time.monotonic(), party=party)
+        self._parties.join(party, address, connection)
         self._at[address] += 1
 
     def gone(self, connection: Connection) -> None:

@@ -226,7 +226,7 @@ def test_who_waits_for_the_process_hears_that_the_server_ends() -> None:
         assert work._process is not None
         work._process.send_signal(signal.SIGSTOP)
         waiting = asyncio.create_task(work.read("m", "", body, None, "gold"))
-        await asyncio.sleep(0.02)
+        await until_async(lambda: work._turns._busy)
         work.close()
         with pytest.raises((asyncio.CancelledError, ServingError)):
             await waiting

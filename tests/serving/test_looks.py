@@ -11,6 +11,7 @@ import pytest
 from eunomia.serving.models import repository
 from eunomia.serving.models.folder import Found, look_through
 from eunomia.serving.models.looks import REST, Looks
+from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, ask, running
 
 grpc = pytest.importorskip("tritonclient.grpc")
@@ -22,12 +23,12 @@ def test_all_who_ask_meanwhile_wait_for_one_look() -> None:
 
         def look() -> int:
             began.set()
-            assert go.wait(60)
+            assert go.wait(PATIENCE_S)
             return len(seen)
 
         looks = Looks(look, seen.append)
         first = asyncio.create_task(looks.fresh())
-        assert await asyncio.to_thread(began.wait, 60)
+        assert await asyncio.to_thread(began.wait, PATIENCE_S)
         others = [asyncio.create_task(looks.fresh()) for _ in range(50)]
         await asyncio.sleep(0)
         others[0].cancel()  # of one that leaves: the others wait on

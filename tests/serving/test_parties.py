@@ -74,8 +74,8 @@ def test_newcomers_at_an_address_of_a_tenant_wait_for_no_stranger() -> None:
     circle = Circle[int]()
     for n in range(9):
         circle.join(stranger_at(f"10.0.0.{n}"), n)
-    circle.join(newcomer_at("10.1.0.1", "gold"), 100)
-    circle.join("gold", 200)
+    for who, number in ((newcomer_at("10.1.0.1", "gold"), 100), ("gold", 200)):
+        circle.join(who, number)
     assert [circle.take() for _ in range(3)] == [0, 100, 200]
     assert newcomer_at("::1", "") == stranger_at("::1") and group_of(stranger_at("::1")) == STRANGERS
     assert len({group_of(who) for who in ("gold", newcomer_at("::1", "gold"), stranger_at("::1"))}) == 3

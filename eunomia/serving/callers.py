@@ -46,6 +46,10 @@ class Callers:
                 return ""
             raise
 
+    def sees(self, grant: Grant) -> str | None:
+        """Of whom it may see what was served; None = of all, as where anybody may give any tenant's name."""
+        return None if grant.role == "admin" or self.anonymous else grant.name
+
     def require_admin(self, caller: Caller) -> Grant:
         """For what changes the server: a key with the role, never a name alone. Raises Unauthenticated or Forbidden."""
         if caller.key is None:

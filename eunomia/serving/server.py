@@ -19,7 +19,7 @@ from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
-from eunomia.serving.devices.memory import keep_freed_memory
+from eunomia.serving.devices.memory import Young, keep_freed_memory
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.devices.walking import walk_compiled
 from eunomia.serving.dispatch.clock import WallClock
@@ -179,6 +179,7 @@ class Server:
     async def __aenter__(self) -> Server:
         """Start devices, load the networks, open the ports; raises ConfigError, ModelError or OutputError."""
         keep_freed_memory()
+        self.service.books.turns.worked = Young().worked
         try:
             await warm_up_beside(*self._to_ask)
             await asyncio.to_thread(walk_compiled)

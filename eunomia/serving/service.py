@@ -29,7 +29,6 @@ from eunomia.serving.observe.books import Books
 from eunomia.serving.observe.history import Run
 from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import Retired
-from eunomia.serving.observe.statistics import ModelStatistics
 from eunomia.serving.observe.tracing import Tracing
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
 from eunomia.serving.protocol.errors import (
@@ -134,15 +133,15 @@ class Service(Callers):
         return await telemetry.page(accepts, triton=triton)
 
     def model_statistics(self, grant: Grant, name: str = "", version: str = "") -> list[Json]:
-        """Of one network or of all that are ready; raises NotFound."""
+        """The tenant's own, an administrator's of all, of one network or of all that are ready; raises NotFound."""
         networks = self.repository
         found = (
             [networks.entry_for(grant, name, version)]
             if name
             else networks.entries_for(grant, ready_only=True)
         )
-        statistics = self.books.statistics
-        return [statistics.get(e.key, ModelStatistics()).content(e.key) for e in found]
+        only = self.sees(grant)
+        return [self.books.statistics(e.key, only).content(e.key) for e in found]
 
     def knock(self, caller: Caller, model: str) -> str:
         """Before its body is read: the caller's tenant, if it may send one now. Raises ServingError."""

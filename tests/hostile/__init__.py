@@ -3,6 +3,6 @@
 ``python -m benchmarks serving-hostile`` measures them; ``tests/serving/test_hostile.py`` runs all of them shortly.
 """
 
-from tests.hostile import of_json, over_grpc, over_http
+from tests.hostile import of_json, of_many, over_grpc, over_http
 
-ATTACKS = {**over_http.ATTACKS, **of_json.ATTACKS, **over_grpc.ATTACKS}
+ATTACKS = {**over_http.ATTACKS, **of_json.ATTACKS, **of_many.ATTACKS, **over_grpc.ATTACKS}

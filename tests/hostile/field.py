@@ -33,6 +33,7 @@ PACE_S = 0.04  # gold sends that often
 CALM = 8  # hits in a row after which gold has recovered
 PATIENT_S = 10.0  # for them
 HELD = r'eunomia_loop_held_seconds_bucket\{le="([^"]+)"\} (\S+)'
+MANY = 100  # networks in a folder
 LINES = 300  # connections that the server takes
 
 
@@ -217,12 +218,14 @@ def write_file(folder: Path, deadline_s: float, cores: Sequence[int], changes: d
         {"name": "root", "role": "admin", "key_sha256": [hash_key(ADMIN)]},
     ]
     tenants[1] |= changes.pop("bronze", {})
+    folder_of_many(folder / "models")
     table = {
         "http_port": 0,
         "grpc_port": 0,
         "cache_dir": str(folder / "cache"),
         "audit_dir": str(folder / "audit"),
         "ledger_dir": str(folder / "ledger"),
+        "models_dir": str(folder / "models"),
         "arena_mib": 64.0,
         "max_connections": LINES,
         "shared_memory": True,
@@ -233,6 +236,15 @@ def write_file(folder: Path, deadline_s: float, cores: Sequence[int], changes: d
     path = folder / "server.toml"
     path.write_text(tomli_w.dumps(table | changes))
     return path
+
+
+def folder_of_many(folder: Path) -> None:
+    """Networks that nobody loads: whoever asks for the index has them looked for."""
+    for n in range(MANY):
+        for version in ("1", "2"):
+            path = folder / f"network{n}" / version
+            path.mkdir(parents=True)
+            (path / "model.onnx").write_bytes(b"")
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def test_of_equal_crowds_those_without_a_valid_key_go_first() -> None:
     """As it was, the oldest went: gold, where everybody comes from an address of its own."""
     connections = Connections(ConnectionLimits(most=100))
     gold, *others = (seen(connections, Line(address=f"10.0.0.{n}"), 1.0 * n) for n in range(9))
-    connections.knows(gold)  # type: ignore[arg-type]
+    connections.knows(gold, "gold")  # type: ignore[arg-type]
     while any(not other.closed for other in others):
         assert connections.end_one() and not gold.closed
     assert connections.end_one() and gold.closed and not connections.end_one()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import os
+import signal
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -213,6 +216,45 @@ def test_any_large_json_is_read_or_refused_as_a_small_one_is(content: Any, more:
     small = outcome(lambda: read_request("m", "", body, memoryview(b"")))
     large = outcome(apart)
     assert isinstance(small, str) == isinstance(large, str) and (isinstance(small, str) or small == large)
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_no_thread_waits_for_the_process(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the system stops while it holds the interpreter stops the event loop: for up to 500 ms, as it was."""
+
+    async def asked() -> None:
+        work = JsonProcess(2**20)
+        body = memoryview(json.dumps({"inputs": [tensor([1.5] * 20_000, [20_000])]}).encode())
+        try:
+            await work.read("m", "", body, None, "gold")
+            monkeypatch.setattr(asyncio, "to_thread", None)
+            for _ in range(3):
+                request = await work.read("m", "", body, None, "gold")
+                assert await work.write(
+                    write_response(InferRequest(request.model), "1", {"y": np.zeros(9000)}, {}), "gold"
+                )
+            packed = memoryview(gzip.compress(bytes(body) + bytes(os.urandom(SMALL_BYTES))))
+            assert (await work.inflate(packed, 2**20, "gold"))[: len(body)] == body
+        finally:
+            work.close()
+
+    pytest.importorskip(loop).run(asked())
+
+
+def test_who_waits_for_the_process_hears_that_the_server_ends() -> None:
+    async def asked() -> None:
+        work = JsonProcess(2**20)
+        body = memoryview(json.dumps({"inputs": [tensor([1.5] * 20_000, [20_000])]}).encode())
+        await work.read("m", "", body, None, "gold")
+        assert work._process is not None
+        work._process.send_signal(signal.SIGSTOP)
+        waiting = asyncio.create_task(work.read("m", "", body, None, "gold"))
+        await until_async(lambda: work._turns._busy)
+        work.close()
+        with pytest.raises((asyncio.CancelledError, ServingError)):
+            await waiting
+
+    asyncio.run(asked())
 
 
 def test_a_process_that_dies_is_started_again_and_bounds_hold() -> None:

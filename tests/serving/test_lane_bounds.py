@@ -123,7 +123,7 @@ def test_who_stands_aside_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         one, stands = lane(), list[object]()
         one.transport = wire = Wire()
-        aside = SimpleNamespace(hear=lambda who, number: stands.append(who), forget=lambda who: None)
+        aside = SimpleNamespace(hear=lambda one, number, who: stands.append(one), forget=lambda who: None)
         monkeypatch.setattr(type(one), "_crowd", lambda self: aside)
         one._behind, wire.reads = True, True
         one.go()

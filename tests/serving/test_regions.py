@@ -50,14 +50,14 @@ def register(server: Server, key: str, name: str, **headers: str) -> tuple[int, 
     return ask(server, "/v2/systemsharedmemory/region/mine/register", content, key, **headers)
 
 
-def register_rpc(server: Server, key: str, name: str) -> str:
+def register_rpc(server: Server, key: str, name: str, *metadata: tuple[str, str]) -> str:
     """The same over gRPC; the error."""
     message = pb.SystemSharedMemoryRegisterRequest(name="mine", key=name, byte_size=SIZE)
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         stub = stubs.GRPCInferenceServiceStub(channel)
         try:
             stub.SystemSharedMemoryRegister(
-                message, metadata=(("authorization", f"Bearer {key}"),), timeout=PATIENCE_S
+                message, metadata=(("authorization", f"Bearer {key}"), *metadata), timeout=PATIENCE_S
             )
         except grpc.RpcError as error:
             return str(error.details())
@@ -94,6 +94,8 @@ def test_nobody_reaches_memory_of_another_tenant_or_from_elsewhere(tmp_path: Pat
             assert status == 400 and "is not tenant 'silver's" in error
             assert "is not tenant 'silver's" in register_rpc(server, SILVER, name)
         assert register(server, GOLD, "/gold:in") == (200, "")
+        for name in ("forwarded", "x-forwarded-for"):  # by a proxy of this machine
+            assert "without a proxy between" in register_rpc(server, SILVER, "/silver:in", (name, "10.0.0.1"))
         assert register_rpc(server, SILVER, "/silver:in") == ""
         assert (memory / "gold:in").read_bytes() == bytes(SIZE)
         tensor = {"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE], "parameters": {

@@ -46,6 +46,9 @@ class Wire(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return self.waits
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.limits = high, low
+
     def can_write_eof(self) -> bool:
         return True
 

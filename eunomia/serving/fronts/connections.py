@@ -3,7 +3,8 @@
 Looked at once a second, away from the way of requests. A connection ends when it has not sent a whole header in
 ``head_s`` (``idle_s`` once it was served), or not its whole body in ``body_s``. Of bodies that together hold more than
 ``buffered_bytes`` while they arrive, the largest end first. The ``most`` connections are kept to at each newcomer: for
-it one ends of the address with the most of them, which has waited longest without a request.
+it one ends of whoever has the most of them (``parties``), there of the most crowded address, which has waited longest
+without a request.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import math
 import resource
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -21,14 +23,17 @@ from typing import Protocol, TypeVar, cast
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing
+from eunomia.serving.fronts.parties import Parties
 from eunomia.serving.fronts.records import Secure
+from eunomia.serving.tenants.circle import STRANGERS, group_of, newcomer_at
+from eunomia.serving.tenants.places import Places
 
 log = logging.getLogger("eunomia.serving")
 T = TypeVar("T")
 EVERY_S = 1.0
 FREE = 64  # connections of an address that are read as soon as they have something
+OF_ALL = 256  # of a party
 AT_ONCE = 4  # connections that end in one round of the event loop
 LOOKED_AT = 256  # connections in one round; to look at one takes microseconds
 OWN_FILES = 200  # descriptors that are not connections: devices, ledger, database; and of those that just end
@@ -79,7 +84,7 @@ class _Seen:
     secure: bool
     since_s: float
     served: bool = False
-    known: bool = False  # a request on it had a valid key
+    party: str = STRANGERS  # the tenants of its requests with a valid key, or a group of newcomers
     content: Content | None = None
     began_s: float = 0.0
 
@@ -95,14 +100,21 @@ class Connections:
     hearing: Hearing | None = None  # of those that are not read until they have something
     idles: Callable[[Connection], bool] = lambda connection: False  # whether nobody with a key waits for it
     _seen: dict[Connection, _Seen] = field(default_factory=dict)
-    _crowds: Crowds[Connection] = field(default_factory=Crowds)
+    _parties: Parties[Connection] = field(default_factory=Parties)
+    _at: Counter[str] = field(default_factory=Counter)  # addresses
+    _places: Places = field(default_factory=Places)
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def crowded(self, address: str) -> bool:
-        """Whether so many come from there that together they would fill a turn of the event loop."""
-        return self._crowds.size(address) > FREE
+    def crowded(self, connection: Connection) -> bool:
+        """Whether it is one of so many, of its address or party, that they would fill a turn of the event loop."""
+        seen = self._seen.get(connection)
+        return seen is not None and (self._at[seen.address] > FREE or self._parties.size(seen.party) > OF_ALL)
+
+    def newcomer_at(self, address: str) -> str:
+        """Whose turn one waits for that has shown no key."""
+        return newcomer_at(address, self._places.tenant(address))
 
     def secure(self) -> Iterator[Secure]:
         """Those over TLS, without those that are still greeting."""
@@ -138,35 +150,45 @@ class Connections:
         """It is here, in place of one that was admitted and is gone soon."""
         transport = connection.transport
         secure = transport is not None and transport.get_extra_info("sslcontext") is not None
-        self._seen[connection] = _Seen(address, transport, secure, time.monotonic())
-        self._crowds.join(address, connection)
+        party = group_of(self.newcomer_at(address))
+        self._seen[connection] = _Seen(address, transport, secure, time.monotonic(), party=party)
+        self._parties.join(party, address, connection)
+        self._at[address] += 1
 
     def gone(self, connection: Connection) -> None:
         """Nobody is there any more."""
         if (seen := self._seen.pop(connection, None)) is not None:
-            self._crowds.leave(seen.address, connection)
+            self._parties.leave(seen.party, seen.address, connection)
+            self._at[seen.address] -= 1
+            if not self._at[seen.address]:
+                del self._at[seen.address]
 
     def waits(self, connection: Connection, *, turn: bool) -> None:
         """From now on for its turn, or else for its client again."""
         if (seen := self._seen.get(connection)) is not None:
             seen.since_s = math.inf if turn else time.monotonic()
 
-    def knows(self, connection: Connection) -> None:
-        """A request on it has a valid key."""
-        if (seen := self._seen.get(connection)) is not None:
-            seen.known = True
+    def knows(self, connection: Connection, tenant: str) -> None:
+        """A request on it has a valid key of this tenant's."""
+        if (seen := self._seen.get(connection)) is not None and seen.party != tenant:
+            self._parties.leave(seen.party, seen.address, connection)
+            seen.party = tenant
+            self._places.shown(seen.address, tenant)
+            self._parties.join(tenant, seen.address, connection)
+            if seen.content is not None:
+                self._parties.ask(tenant, seen.address, connection)
 
     def begun(self, connection: Connection, content: Content) -> None:
         """A request has come; its body follows."""
         if (seen := self._seen.get(connection)) is not None:
             seen.content, seen.began_s = content, time.monotonic()
-            self._crowds.ask(seen.address, connection)
+            self._parties.ask(seen.party, seen.address, connection)
 
     def over(self, connection: Connection) -> None:
         """It has its answer."""
         if (seen := self._seen.get(connection)) is not None:
             seen.content, seen.served, seen.since_s = None, True, time.monotonic()
-            self._crowds.rest(seen.address, connection)
+            self._parties.rest(seen.party, seen.address, connection)
 
     async def watch(self) -> None:
         """Look again and again, until cancelled."""
@@ -198,28 +220,19 @@ class Connections:
         return all(len(self) > self.limits.most and self.end_one(newcomer) for _ in range(AT_ONCE))
 
     def end_one(self, newcomer: Connection | None = None) -> bool:
-        """Of the most crowded address, what has waited longest, or else a request that arrives; False = none can.
+        """Of the largest party's most crowded address, what has waited longest, or else a request that arrives.
 
-        Of addresses with equally many connections those without a valid key go first. The newcomer goes last.
+        The newcomer goes last. False = none can.
         """
-        last: tuple[int, Connection] | None = None
-        for crowd in islice(self._crowds.largest_first(), LOOKED_AT):
+        for crowd in islice(self._parties.largest_first(), LOOKED_AT):
             arriving = (
                 c for c in islice(crowd.asking, LOOKED_AT) if _arriving(self._seen[c]) or self.idles(c)
             )
             waiting = (c for c in islice(crowd.waiting, 2) if c is not newcomer)
-            one = next(chain(waiting, arriving, crowd.waiting), None)
-            if one is None:
-                continue
-            if last is not None and len(crowd) < last[0]:
-                break
-            if not self._seen[one].known:
-                last = len(crowd), one
-                break
-            last = last or (len(crowd), one)
-        if last is not None:
-            self.end(last[1], "most")
-        return last is not None
+            if (one := next(chain(waiting, arriving, crowd.waiting), None)) is not None:
+                self.end(one, "most")
+                return True
+        return False
 
     def end(self, connection: Connection, reason: str) -> None:
         """It is over a limit."""

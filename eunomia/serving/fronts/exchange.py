@@ -17,7 +17,7 @@ from eunomia.serving.fronts.foresight import Foresight, bytes_to_judge
 from eunomia.serving.fronts.head import Head
 from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
-from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.json_process import LARGE, JsonProcess
 from eunomia.serving.protocol.errors import ServingError, TooLarge, forget_frames
 from eunomia.serving.protocol.infer import InferRequest, write_response
 from eunomia.serving.protocol.pieces import Gathered
@@ -214,7 +214,8 @@ class HttpExchange(Exchange):
         return self._inference.json.read_now(self._model, self._version, body, self._length)
 
     async def _read(self, body: Scattered) -> InferRequest:
-        whole, length = await asyncio.to_thread(body.whole), self._length
+        whole = memoryview(body.joined()) if len(body) < LARGE else await asyncio.to_thread(body.whole)
+        length = self._length
         return await self._inference.json.read(self._model, self._version, whole, length, self.tenant)
 
     def _write_now(self, request: InferRequest, served: Served) -> bool:

@@ -7,13 +7,16 @@ by a selector of their own; of those that have something, or have left, a few go
 from __future__ import annotations
 
 import asyncio
-import selectors
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-HEARD = 16  # in one turn: what they say is read in the next
+from eunomia.serving.fronts.ready import Ready, ready
+from eunomia.serving.tenants.circle import STRANGERS, group_of
+
+UNCOUNTED, UNCOUNTED_TLS = 1, 64 * 1024  # bytes that may wait on a connection in nobody's account
+HEARD = 16  # of a group in one turn: what they say is read in the next
 
 
 class Heard(Protocol):
@@ -24,46 +27,59 @@ class Heard(Protocol):
 
 
 class Hearing:
-    """In a running event loop; ``begin``: a turn has work."""
+    """In a running event loop; ``begin``: a turn has work. Each group is heard by itself: none waits for another."""
 
     def __init__(self, begin: Callable[[], None]) -> None:
         self._begin = begin
-        self._silent = selectors.DefaultSelector()
-        self._at: dict[Heard, int] = {}  # descriptors
-        self._due: deque[Heard] = deque()
+        self._groups: dict[str, Ready] = {}
+        self._sizes: Counter[str] = Counter()
+        self._at: dict[Heard, tuple[str, int]] = {}  # group and descriptor
+        self._standing: dict[int, Heard] = {}  # by descriptor
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._silent.fileno(), self._look)
 
-    def hear(self, one: Heard, descriptor: int) -> None:
+    def hear(self, one: Heard, descriptor: int, who: str = STRANGERS) -> None:
         """It is not read for now."""
-        try:
-            self._silent.register(descriptor, selectors.EVENT_READ, one)
-        except KeyError:  # of one that has gone without a word
-            self.forget(self._silent.get_key(descriptor).data)
-            self._silent.register(descriptor, selectors.EVENT_READ, one)
-        self._at[one] = descriptor
+        if (gone := self._standing.get(descriptor)) is not None:  # without a word
+            self.forget(gone)
+        group = group_of(who)
+        if (silent := self._groups.get(group)) is None:
+            silent = self._groups[group] = ready()
+            self._loop.add_reader(silent.fileno(), self._look, group)
+        silent.add(descriptor)
+        self._at[one], self._standing[descriptor] = (group, descriptor), one
+        self._sizes[group] += 1
 
     def forget(self, one: Heard) -> None:
         """It need not be heard any more."""
-        descriptor = self._at.pop(one, None)
-        if descriptor is not None:
-            with suppress(KeyError):
-                self._silent.unregister(descriptor)
+        group, descriptor = self._at.pop(one, ("", -1))
+        if not group:
+            return
+        del self._standing[descriptor]
+        self._sizes[group] -= 1
+        if self._sizes[group]:
+            with suppress(KeyError, OSError):
+                self._groups[group].remove(descriptor)
+        else:
+            self._end(group)
 
     def close(self) -> None:
         """Nobody is heard any more."""
-        self._loop.remove_reader(self._silent.fileno())
-        self._silent.close()
+        for group in [*self._groups]:
+            self._end(group)
         self._at.clear()
-        self._due.clear()
+        self._standing.clear()
 
-    def _look(self) -> None:
+    def _end(self, group: str) -> None:
+        """Nobody of it stands here."""
+        silent = self._groups.pop(group)
+        del self._sizes[group]
+        self._loop.remove_reader(silent.fileno())
+        silent.close()
+
+    def _look(self, group: str) -> None:
         self._begin()
-        if not self._due:
-            self._due.extend(key.data for key, _ in self._silent.select(0))
-        for _ in range(min(HEARD, len(self._due))):
-            one = self._due.popleft()
-            if one in self._at:
+        for descriptor in self._groups[group].some(HEARD):
+            if (one := self._standing.get(descriptor)) is not None:
                 self.forget(one)
                 one.heard()
 
@@ -80,6 +96,11 @@ class Standing:
         raise NotImplementedError
 
     @property
+    def who(self) -> str:
+        """Whose turn it waits for."""
+        raise NotImplementedError
+
+    @property
     def descriptor(self) -> int:
         """Of its socket; -1 = it has gone."""
         sock = self.transport.get_extra_info("socket") if self.transport is not None else None
@@ -87,7 +108,7 @@ class Standing:
 
     def _stand(self, crowd: Hearing) -> None:
         self._heard_by = crowd
-        crowd.hear(self, self.descriptor)
+        crowd.hear(self, self.descriptor, self.who)
 
     def heard(self) -> None:
         """It has something, or has left."""

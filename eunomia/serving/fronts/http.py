@@ -22,6 +22,7 @@ from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.dense import may_lose
 from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, still_waits, unnamed
+from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
@@ -127,7 +128,8 @@ class HttpFront:
                 who = ""
             await self.json.rounds.turn(who or stranger_at(place_of(request.remote or "")))
             if who:
-                self.connections.knows(request.protocol)
+                if isinstance(request.protocol, InTurn):
+                    request.protocol.knows(who)
                 go_on(request)
             return await handler(request)
 
@@ -235,7 +237,8 @@ class HttpFront:
     async def _index(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
         content = await control_of(http)
-        self.service.repository.rescan()
+        await self.service.repository.look()
+        await self.json.rounds.turn(grant.name)  # many may have waited
         entries = self.service.repository.entries_for(grant, ready_only=content.get("ready") is True)
         return web.json_response(
             [

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 
 from eunomia.serving.fronts.address import place_of
+from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.dense import DenseHandler
-from eunomia.serving.fronts.hearing import Hearing, Standing
+from eunomia.serving.fronts.hearing import UNCOUNTED, UNCOUNTED_TLS, Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import MOST_S, Rota
-from eunomia.serving.tenants.circle import stranger_at
+from eunomia.serving.tenants.carried import Carried
 
 MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the other
 READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
@@ -24,23 +25,29 @@ class InTurn(Standing, DenseHandler):
 
     __slots__ = (
         "_behind",
+        "_carried",
         "_ends",
         "_has_something",
         "_heard_by",
         "_late",
         "_lined",
         "_lost_later",
+        "_plain",
         "_rota",
         "_since_s",
         "_tenant",
         "_waited_s",
+        "address",
         "came_s",
+        "connections",
         "said",
     )
 
-    def __init__(self, server: web.Server, rota: Rota, **options: Any) -> None:
+    def __init__(self, server: web.Server, rota: Rota, connections: Connections, **options: Any) -> None:
         super().__init__(server, **options)
-        self._rota, self._tenant = rota, ""
+        self._rota, self.connections, self._tenant = rota, connections, ""
+        self._carried = Carried()
+        self.address, self._plain = "", False  # without TLS
         self._lined = False  # it stands in a queue
         self.said, self.came_s = 0.0, time.monotonic()  # bytes, those of records and frames around them too
         self._heard_by: Hearing | None = None
@@ -64,10 +71,17 @@ class InTurn(Standing, DenseHandler):
         """Somebody is there."""
         self._rota.begin()
         super().connection_made(transport)
+        self.address, self._plain = self._remote(), transport.get_extra_info("sslcontext") is None
+        cast(asyncio.Transport, transport).set_write_buffer_limits(
+            UNCOUNTED if self._plain else UNCOUNTED_TLS
+        )
+        self.entered()
+        self.connections.came(self, self.address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Of many that end at once, some have to wait for that."""
         self._rota.begin()
+        self.connections.gone(self)
         self._forget()
         self._late = b""
         if self._rota.over:
@@ -100,7 +114,7 @@ class InTurn(Standing, DenseHandler):
 
     def _crowd(self) -> Hearing | None:
         """Where it stands until it has something, if it is one of very many."""
-        return None
+        return self.connections.hearing if self._plain and self.connections.crowded(self) else None
 
     def _stop_reading(self) -> bool:
         """Until its turn; False = it waits for that already, or has left."""
@@ -169,10 +183,20 @@ class InTurn(Standing, DenseHandler):
                 self.transport.abort()
                 raise
 
+    def knows(self, tenant: str) -> None:
+        """A request on it has a valid key."""
+        if self._carried.add(tenant):
+            self.connections.knows(self, self._carried.name)
+
     def _line_up(self) -> None:
         if not self._lined:
             self._lined, self._since_s = True, time.perf_counter()
-            self._rota.join(self._tenant or stranger_at(self._remote()), self.go)
+            self._rota.join(self.who, self.go)
+
+    @property
+    def who(self) -> str:
+        """The tenants of requests that were let in, or a newcomer at its address."""
+        return self._carried.name or self.connections.newcomer_at(self.address)
 
     def _read_up(self) -> None:
         """The present request is here."""

@@ -13,11 +13,12 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.strings import Strings, Value
+from eunomia.serving.fronts.json_line import hear, say
 from eunomia.serving.protocol.errors import BadRequest, Refused, TooLarge, Unavailable
 from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, Written, read_request, split_body
 from eunomia.serving.protocol.json_work import (
@@ -25,8 +26,6 @@ from eunomia.serving.protocol.json_work import (
     Pieces,
     pack,
     put_numbers_in,
-    receive,
-    send,
     unpack,
 )
 from eunomia.serving.protocol.packed import inflate_at_once, room_of
@@ -37,6 +36,7 @@ AT_ONCE_BYTES = 4096  # of JSON; more than that in place is read for one message
 PATIENCE_S = 30.0  # for one message
 WRITTEN = 16  # bytes of JSON that a number takes, roughly
 AGAIN_S = 0.5
+LARGE = 1024**2  # bytes that are copied beside the event loop
 T = TypeVar("T")
 
 
@@ -112,6 +112,7 @@ class JsonProcess:
         self._turns = Turns(most_bytes)
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
+        self._work: asyncio.Future[tuple[Message, Pieces]] | None = None
 
     async def read(
         self, model: str, version: str, body: memoryview, header_bytes: int | None, tenant: str
@@ -146,16 +147,16 @@ class JsonProcess:
             if (found := inflate_at_once(packed, most)) is not None:
                 return found
         message: Message = {"kind": "inflate", "most": most}
-        head, pieces = await self._ask(tenant, room_of(len(packed), most), lambda: (message, [packed]))
+        head, pieces = await self._ask(tenant, room_of(len(packed), most), message, [packed])
         if "wrong" in head:
             raise (TooLarge if head["large"] else BadRequest)(head["wrong"])
-        return await asyncio.to_thread(bytes, pieces[0])
+        return bytes(pieces[0]) if len(pieces[0]) < LARGE else await asyncio.to_thread(bytes, pieces[0])
 
     async def take_out(
         self, kind: str, message: bytes | memoryview, tenant: str
     ) -> tuple[bytes, list[Value | None]]:
         """A message of this kind without its numbers, and those; raises BadRequest, Refused or Unavailable."""
-        head, pieces = await self._ask(tenant, len(message), lambda: ({"kind": kind}, [message]))
+        head, pieces = await self._ask(tenant, len(message), {"kind": kind}, [message])
         if "wrong" in head:
             raise BadRequest(head["wrong"])
         return bytes(pieces[0]), unpack(head["facts"], pieces[1:])
@@ -171,11 +172,11 @@ class JsonProcess:
                 "ask for raw tensors (binary_data)"
             )
 
-        def message() -> tuple[Message, Pieces]:
-            facts, raw = pack(written.numbers)
-            return {"kind": "write", "content": written.content, "facts": facts}, raw
-
-        _, pieces = await self._ask(tenant, count * WRITTEN, message)
+        size = count * WRITTEN
+        facts, raw = pack(written.numbers) if size < LARGE else await asyncio.to_thread(pack, written.numbers)
+        _, pieces = await self._ask(
+            tenant, size, {"kind": "write", "content": written.content, "facts": facts}, raw
+        )
         return pieces[0]
 
     def write_now(self, written: Written) -> bytes | None:
@@ -185,7 +186,12 @@ class JsonProcess:
         )
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and whoever waits for it."""
+        if self._work is not None:
+            self._work.cancel()
+        self._end()
+
+    def _end(self) -> None:
         if self._line is not None:
             self._line.close()
         if self._process is not None:
@@ -194,36 +200,32 @@ class JsonProcess:
         self._line = self._process = None
 
     async def _ask(
-        self, tenant: str, size: int, message: Callable[[], tuple[Message, Sequence[bytes | memoryview]]]
+        self, tenant: str, size: int, head: Message, pieces: Sequence[bytes | memoryview]
     ) -> tuple[Message, Pieces]:
         async with self._turns.turn(tenant, size):
-            work = asyncio.ensure_future(asyncio.to_thread(self._exchange, message))
+            work = self._work = asyncio.ensure_future(self._exchange(head, pieces))
             try:
                 return await asyncio.shield(work)
-            except (
-                asyncio.CancelledError
-            ):  # the thread cannot be stopped, and the line holds one message at a time
+            except asyncio.CancelledError:  # the line holds one message at a time
                 await _over(work)
                 raise
 
-    def _exchange(
-        self, message: Callable[[], tuple[Message, Sequence[bytes | memoryview]]]
-    ) -> tuple[Message, Pieces]:
-        """In a thread, whose system calls leave the event loop alone."""
+    async def _exchange(self, head: Message, pieces: Sequence[bytes | memoryview]) -> tuple[Message, Pieces]:
         try:
             if self._line is None:
-                self._line = self._start()
-            send(self._line, *message())
-            return receive(self._line)
+                self._line = await asyncio.to_thread(self._start)
+            async with asyncio.timeout(PATIENCE_S):
+                await say(self._line, head, pieces)
+                return await hear(self._line)
         except (OSError, EOFError):
-            self.close()
+            self._end()
             raise Unavailable(
                 "the process that reads and writes JSON has ended", retry_after_s=AGAIN_S
             ) from None
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
-        ours.settimeout(PATIENCE_S)
+        ours.setblocking(False)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "eunomia.serving.protocol.json_work", str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),

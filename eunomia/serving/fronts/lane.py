@@ -16,7 +16,6 @@ from aiohttp.web_request import BaseRequest
 from eunomia.serving.fronts.caller import caller_from
 from eunomia.serving.fronts.exchange import HttpExchange, Inference, Pieces, ending, failure
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
-from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.waiting import Waiting
@@ -55,16 +54,15 @@ class Lane(InTurn):
         "_left",
         "_linger",
         "_mode",
-        "_plain",
         "_tail",
         "_unread",
-        "address",
     )
 
     def __init__(self, server: web.Server, inference: Inference) -> None:
         super().__init__(
             server,
             inference.service.rota,
+            inference.connections,
             loop=asyncio.get_running_loop(),
             access_log=None,
             max_field_size=MOST,
@@ -80,19 +78,6 @@ class Lane(InTurn):
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
-        self.address, self._plain = "", False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody is there."""
-        super().connection_made(transport)
-        self.address, self._plain = self._remote(), transport.get_extra_info("sslcontext") is None
-        self.entered()
-        self._inference.connections.came(self, self.address)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Nobody is there any more."""
-        self._inference.connections.gone(self)
-        super().connection_lost(exc)
 
     def _received(self, data: bytes) -> None:
         if not data:
@@ -128,10 +113,6 @@ class Lane(InTurn):
     @property
     def _unwanted(self) -> bool:
         return self._mode in (Mode.SKIP, Mode.GONE)
-
-    def _crowd(self) -> Hearing | None:
-        connections = self._inference.connections
-        return connections.hearing if self._plain and connections.crowded(self.address) else None
 
     def pause_writing(self) -> None:
         """The client takes less than it is sent: what waits for it holds room of its tenant's."""
@@ -220,7 +201,7 @@ class Lane(InTurn):
 
     def _begin(self, head: Head, caller: Caller, end: int) -> None:
         """An inference request: may its body come?"""
-        self._inference.connections.begun(self, self)
+        self.connections.begun(self, self)
         self._tail.take(end)
         self._left, self._mode = head.size, Mode.BODY
         exchange = self._exchange = HttpExchange(self._inference, head, caller, self._answered)
@@ -229,8 +210,8 @@ class Lane(InTurn):
         except ServingError as error:
             self._refuse(error)
             return
-        if not self._tenant:
-            self._inference.connections.knows(self)
+        if exchange.tenant:
+            self.knows(exchange.tenant)
         self._tenant = exchange.tenant
         self._body(self._tail.take(self._left))
 
@@ -294,7 +275,7 @@ class Lane(InTurn):
         """So many bytes; raises Refused."""
         assert self.transport is not None, "somebody is there"
         room = self._inference.service.bodies.leaving(tenant or self._tenant)
-        end = self._loop.call_later(self._inference.connections.limits.body_s, self.transport.abort)
+        end = self._loop.call_later(self.connections.limits.body_s, self.transport.abort)
         self._unread = room, end
         room.need(size)
 
@@ -313,7 +294,7 @@ class Lane(InTurn):
 
     def _over(self) -> None:
         """A request has been dealt with."""
-        self._inference.connections.over(self)
+        self.connections.over(self)
         self._mode = Mode.HEAD
         if self._last and self.transport is not None:
             self.transport.close()

@@ -67,7 +67,7 @@ class LiveFront:
         only, caller = None, caller_of(http)
         if not self.service.anonymous or caller.key is not None:
             grant = self.service.identify(caller)
-            only = None if grant.role == "admin" or self.service.anonymous else grant.name
+            only = self.service.sees(grant)
         return web.json_response(state_of(self.service, only), headers={"Cache-Control": "no-store"})
 
 
@@ -122,7 +122,7 @@ def state_of(service: Service, only: str | None) -> Json:
         "waiting": len(waiting),
         "preemptions": dispatcher.preemptions,
         "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
-        "seconds": list(history.seconds),
+        "seconds": history.rates(only),
         "misses": [m for m in reversed(history.misses) if name(str(m["tenant"])) == m["tenant"]],
         "fallbacks": dict(service.fallbacks()) if only is None else {},
     }

@@ -26,7 +26,6 @@ from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing, Standing
 from eunomia.serving.fronts.records import Records
 from eunomia.serving.fronts.rota import Rota
-from eunomia.serving.tenants.circle import stranger_at
 
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
@@ -35,6 +34,7 @@ REST = 4.0  # so all handshakes together take a quarter of the event loop
 GREETED_S, FEW, GREETINGS = 0.2, 32, 256  # handshakes that have begun: at least, and at most
 LACKING = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # of an address, such as ::1 where there is no IPv6
 ENTERED_S = 2e-4  # of the processor, that the next turns take for one that enters
+UNSENT_BYTES = 64 * 1024  # of a connection, that the system keeps for a client which takes nothing
 PAUSE_S = 0.05  # until the system, which refused a descriptor, is asked again
 
 
@@ -86,6 +86,8 @@ class Reception:
         self._told = False
         for one in sockets:
             one.setblocking(False)
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
             self._listen(one)
 
     def close(self) -> None:
@@ -142,7 +144,12 @@ class Guest:
     def __init__(self, reception: Reception, sock: socket.socket, address: str) -> None:
         self._reception, self.sock, self.address = reception, sock, address
         self._entering: asyncio.Task[None] | None = None
-        reception.hearing.hear(self, sock.fileno())
+        reception.hearing.hear(self, sock.fileno(), self.who)
+
+    @property
+    def who(self) -> str:
+        """Whose turn it waits for."""
+        return self._reception.connections.newcomer_at(self.address)
 
     @property
     def here(self) -> bool:
@@ -151,7 +158,7 @@ class Guest:
 
     def heard(self) -> None:
         """Its first bytes are here, or it has left."""
-        self._reception.rota.do(stranger_at(self.address), self._look)
+        self._reception.rota.do(self.who, self._look)
 
     def _look(self) -> None:
         if not self.here:
@@ -159,7 +166,7 @@ class Guest:
         try:
             left = not self.sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
-            self._reception.hearing.hear(self, self.sock.fileno())
+            self._reception.hearing.hear(self, self.sock.fileno(), self.who)
             return
         except OSError:
             left = True
@@ -168,7 +175,7 @@ class Guest:
             self.sock.close()
         elif (greet := self._reception.greet) is not None:
             self._reception.connections.waits(self, turn=True)
-            greet(stranger_at(self.address), self._enter)
+            greet(self.who, self._enter)
         else:
             self._enter()
 

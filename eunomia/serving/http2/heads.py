@@ -12,7 +12,7 @@ from urllib.parse import quote
 import hpack
 from hpack.table import HeaderTable
 
-from eunomia.serving.fronts.caller import FAIRNESS
+from eunomia.serving.fronts.caller import FAIRNESS, FORWARDED
 from eunomia.serving.http2.frames import Code, Fault
 
 MOST_BLOCK = 16384  # bytes of a block, as over HTTP: to read so much takes 2 ms at worst
@@ -26,7 +26,7 @@ KEPT = {
     name.encode(): name
     for name in (
         *(":method", ":path", ":scheme", "content-type", "authorization", "x-api-key", "x-tenant-id"),
-        *("grpc-timeout", "grpc-encoding", "traceparent", *FAIRNESS),
+        *("grpc-timeout", "grpc-encoding", "traceparent", *FAIRNESS, *FORWARDED),
     )
 }
 MOST_UPDATES = 2  # of the table's size

@@ -113,7 +113,7 @@ class Line(Framed):
     def pause_writing(self) -> None:
         """The client takes less than it is sent."""
         super().pause_writing()
-        self.outlet.stick(self.who)
+        self.outlet.stick(self.payer)
 
     def resume_writing(self) -> None:
         """It has taken what there was."""

@@ -9,11 +9,12 @@ from typing import cast
 
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.connections import Connections
-from eunomia.serving.fronts.hearing import Hearing, Standing
+from eunomia.serving.fronts.hearing import UNCOUNTED, UNCOUNTED_TLS, Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.fronts.waiting import Waiting
-from eunomia.serving.tenants.circle import stranger_at
+from eunomia.serving.tenants.carried import Carried
+from eunomia.serving.tenants.circle import STRANGERS
 
 LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client has read why it is turned away; what it still sends
 READ_S = 1e-4  # of the processor, that the next turn takes for one connection that is read again
@@ -27,7 +28,7 @@ class InTurn(Standing, asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.address, self.came_s, self.said = "", time.monotonic(), 0.0
         self.tail = Waiting()
-        self._tenant = ""  # of the newest call with a valid key
+        self._carried = Carried()  # tenants whose calls came with a valid key
         self._plain, self._lingers = True, False  # without TLS; it has had its last word
         self._linger: asyncio.TimerHandle | None = None
         self._thrown = 0  # bytes since then
@@ -74,6 +75,7 @@ class InTurn(Standing, asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = place_of(str(peer[0])) if isinstance(peer, tuple) else ""
         self._plain = transport.get_extra_info("sslcontext") is None
+        self.transport.set_write_buffer_limits(UNCOUNTED if self._plain else UNCOUNTED_TLS)
         self.entered()
         self.connections.came(self, self.address)
 
@@ -148,7 +150,7 @@ class InTurn(Standing, asyncio.Protocol):
             self._stand(crowd)
 
     def _crowd(self) -> Hearing | None:
-        return self.connections.hearing if self._plain and self.connections.crowded(self.address) else None
+        return self.connections.hearing if self._plain and self.connections.crowded(self) else None
 
     def _line_up(self) -> None:
         if not self._lined and not self._stuck:
@@ -157,8 +159,13 @@ class InTurn(Standing, asyncio.Protocol):
 
     @property
     def who(self) -> str:
-        """The tenant of its newest call, or what stands for a caller without a key."""
-        return self._tenant or stranger_at(self.address)
+        """The tenants of its calls, or what stands for a caller without a key."""
+        return self._carried.name or self.connections.newcomer_at(self.address)
+
+    @property
+    def payer(self) -> str:
+        """Who pays for what waits on it: callers without a key do so together."""
+        return self._carried.name or STRANGERS
 
     def join(self, work: Callable[[], None]) -> None:
         """In a turn of its own."""
@@ -196,9 +203,8 @@ class InTurn(Standing, asyncio.Protocol):
 
     def knows(self, tenant: str) -> None:
         """A call has a valid key."""
-        if tenant != self._tenant:
-            self._tenant = tenant
-            self.connections.knows(self)
+        if self._carried.add(tenant):
+            self.connections.knows(self, self._carried.name)
 
     def served(self) -> None:
         """It speaks as it should: it may wait before its first call."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
+
+from eunomia.serving.models.beside import file_beside
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 PLACE = re.compile(rf"{NAME.pattern}(\.onnx|/model\.onnx|/\d+/model\.onnx)")  # of a network in the folder
@@ -35,3 +38,16 @@ def misnamed(folder: Path) -> set[Path]:
     there += folder.glob("*/*/model.onnx")
     places = {path: path.relative_to(folder).as_posix() for path in there}
     return {path for path, place in places.items() if not PLACE.fullmatch(place) and "/.." not in f"/{place}"}
+
+
+class Found(NamedTuple):
+    """Networks by name and version, each with the file beside it; and what has no name that a network has."""
+
+    networks: dict[tuple[str, str], tuple[Path, Path]]
+    misnamed: dict[Path, str]
+
+
+def look_through(folder: Path) -> Found:
+    """All that there is to know of it."""
+    files = {place: (path, file_beside(folder, path)) for place, path in files_of(folder).items()}
+    return Found(files, {path: str(path.relative_to(folder)) for path in misnamed(folder)})

@@ -6,14 +6,16 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from eunomia.core.errors import ConfigError, ModelError, OutputError
 from eunomia.serving.devices.loading import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
-from eunomia.serving.models.beside import Reader, file_beside, nothing, read_beside
-from eunomia.serving.models.folder import NAME, RULE, VERSION, files_of, misnamed
+from eunomia.serving.models.beside import Reader, nothing, read_beside
+from eunomia.serving.models.folder import NAME, RULE, VERSION, Found, look_through
+from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.tenants.grants import Grant
@@ -76,6 +78,7 @@ class Repository:
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
         self.turn = asyncio.Lock()  # held while networks come and go
         self._misnamed: set[Path] = set()  # that the log has named
+        self._looks = None if folder is None else Looks(partial(look_through, folder), self._see)
         self.rescan()
 
     @property
@@ -85,20 +88,28 @@ class Repository:
 
     def rescan(self) -> None:
         """Look for new files in the folder; versions that have gone from it, and serve nobody, are forgotten."""
-        if self._folder is None:
-            return
-        files = files_of(self._folder)
-        for path in sorted(misnamed(self._folder) - self._misnamed):
-            log.warning("models_dir: %r is not served: %s", str(path.relative_to(self._folder)), RULE)
+        if self._folder is not None:
+            self._see(look_through(self._folder))
+
+    async def look(self) -> None:
+        """The same, beside the event loop."""
+        if self._looks is not None:
+            await self._looks.fresh()
+
+    def _see(self, found: Found) -> None:
+        for path in sorted(found.misnamed.keys() - self._misnamed):
+            log.warning("models_dir: %r is not served: %s", found.misnamed[path], RULE)
             self._misnamed.add(path)
         own = {entry.name for entry in self._entries.values() if not entry.found}
-        for (name, version), path in sorted(files.items()):
+        for (name, version), (path, beside) in found.networks.items():
             if NAME.fullmatch(name) and name not in own:
-                fresh = Entry(name, path, found=True, version=version)
-                known = self._entries.setdefault(fresh.key, fresh)
-                known.path, known.beside = path, file_beside(self._folder, path)
+                known = self._entries.get(key_of(name, version))
+                if known is None:
+                    known = Entry(name, path, found=True, version=version)
+                    self._entries[known.key] = known
+                known.path, known.beside = path, beside
         for key, entry in list(self._entries.items()):
-            if entry.found and entry.ports is None and (entry.name, entry.version) not in files:
+            if entry.found and entry.ports is None and (entry.name, entry.version) not in found.networks:
                 del self._entries[key]
 
     def entries(self, *, ready_only: bool = False) -> list[Entry]:
@@ -176,7 +187,7 @@ class Repository:
         The newest version first; older ones serve until it is ready, and go on if it does not load. ``only``: of these
         versions, if files of some are there.
         """
-        self.rescan()
+        await self.look()
         self.entry(name)
         await asyncio.shield(self._load(name, only))
 
@@ -193,7 +204,7 @@ class Repository:
                 if entry not in there[: self._versions] and not (only and entry.ports is None):
                     self._unload(entry, f"the newest {self._versions} are served (versions)")
             self._newest[name] = there[0].key
-            self.rescan()
+            await self.look()
             if there[0].found:
                 versions = [entry.version for entry in there[: self._versions]]
                 await self._remember({**self.remembered, name: versions})

@@ -5,7 +5,6 @@ They are written up a moment after the answer; whoever reads them finds every an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 from eunomia.serving.dispatch.later import Later
@@ -28,7 +27,7 @@ class Books:
         self._later = later
         self._recording, self._telemetry = Recording(), Telemetry()
         self._history = History(Strain(self._telemetry.front))
-        self._statistics: dict[str, ModelStatistics] = {}
+        self._statistics: dict[str, dict[str, ModelStatistics]] = {}  # by network and version, then by tenant
         self.use = Use()  # a tenth of a second late
 
     @property
@@ -59,11 +58,14 @@ class Books:
         """How far the front end is behind."""
         return self._telemetry.front
 
-    @property
-    def statistics(self) -> Mapping[str, ModelStatistics]:
-        """By network and version."""
+    def statistics(self, key: str, only: str | None) -> ModelStatistics:
+        """Of a network's version, for a tenant; None = for all together."""
         self._later.settle()
-        return self._statistics
+        found = ModelStatistics()
+        for tenant, own in self._statistics.get(key, {}).items():
+            if only in (None, tenant):
+                found.join(own)
+        return found
 
     def retired(self, request: Retired, now_s: float, wall_s: float) -> None:
         """A request has its answer."""
@@ -77,7 +79,7 @@ class Books:
         """A request was not accepted; ``key``: of the network, None = none that exists."""
         self._telemetry.refused(tenant, NO_MODEL if key is None else key, reason)
         if key is not None:
-            self._of(key).refused()
+            self._of(key, tenant).refused()
 
     def _ran(self, run: Run) -> None:
         self._history.runs.append(run)
@@ -88,7 +90,7 @@ class Books:
         self._history.retired(request, now_s)
         self._recording.retired(request, now_s)
         self.use.retired(request)
-        self._of(key_of(request.model, request.version)).retired(request, wall_s)
+        self._of(key_of(request.model, request.version), request.tenant).retired(request, wall_s)
 
-    def _of(self, key: str) -> ModelStatistics:
-        return self._statistics.setdefault(key, ModelStatistics())
+    def _of(self, key: str, tenant: str) -> ModelStatistics:
+        return self._statistics.setdefault(key, {}).setdefault(tenant, ModelStatistics())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,16 +32,22 @@ class History:
     strain: Strain
     runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS))
     misses: deque[Json] = field(default_factory=lambda: deque(maxlen=MISSES))
-    seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=RATES))  # [second, hits, misses]
+    seconds: deque[tuple[int, dict[str, list[int]]]] = field(
+        default_factory=lambda: deque(maxlen=RATES)
+    )  # each with hits and misses by tenant
+
+    def rates(self, only: str | None) -> list[list[int]]:
+        """Of each second, hits and misses of one tenant, or of all."""
+        return [[second, *_sum(tenants, only)] for second, tenants in self.seconds]
 
     def retired(self, request: Retired, now_s: float) -> None:
         """Note one answer, and why it was a miss if it was one."""
         second = int(now_s)
         if not self.seconds or self.seconds[-1][0] != second:
-            self.seconds.append([second, 0, 0])
+            self.seconds.append((second, {}))
         self.strain.note(request, now_s)
         hit = request.outcome == "hit"
-        self.seconds[-1][1 if hit else 2] += 1
+        self.seconds[-1][1].setdefault(request.tenant, [0, 0])[0 if hit else 1] += 1
         if not hit:
             self.misses.append(
                 {
@@ -56,6 +63,11 @@ class History:
                     "why": why(request, self.strain.of(request, now_s)),
                 }
             )
+
+
+def _sum(tenants: Mapping[str, Sequence[int]], only: str | None) -> list[int]:
+    rows = [row for tenant, row in tenants.items() if only in (None, tenant)]
+    return [sum(row[n] for row in rows) for n in range(2)]
 
 
 def why(request: Retired, machine: str = "") -> str:

@@ -22,6 +22,11 @@ class _Sum:
         self.count += 1
         self.seconds += seconds
 
+    def join(self, other: _Sum) -> None:
+        """Those of another sum, too."""
+        self.count += other.count
+        self.seconds += other.seconds
+
     def content(self) -> dict[str, int]:
         """In the protocol's words."""
         return {"count": self.count, "ns": int(self.seconds * NANOSECONDS)}
@@ -29,7 +34,7 @@ class _Sum:
 
 @dataclass
 class ModelStatistics:
-    """Of one network since the server started."""
+    """Of one network and tenant since the server started."""
 
     inferences: int = 0
     executions: int = 0
@@ -53,6 +58,14 @@ class ModelStatistics:
     def refused(self) -> None:
         """Count one that was not accepted: it has failed, in no time."""
         self.sums["fail"].add(0.0)
+
+    def join(self, other: ModelStatistics) -> None:
+        """Those of another tenant, too."""
+        self.inferences += other.inferences
+        self.executions += other.executions
+        self.last_ms = max(self.last_ms, other.last_ms)
+        for kind, total in self.sums.items():
+            total.join(other.sums[kind])
 
     def content(self, key: str) -> Json:
         """In the protocol's words."""

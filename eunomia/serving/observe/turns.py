@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -21,9 +21,13 @@ EDGES_S = tuple(ms / 1e3 for ms in MS)
 
 
 class Turns(Collector):
-    """``held``, ``waited``: turns by the first edge that they do not exceed, the last one beyond all edges."""
+    """``held``, ``waited``: turns by the first edge that they do not exceed, the last one beyond all edges.
+
+    ``worked`` hears of each turn's processor time.
+    """
 
     def __init__(self) -> None:
+        self.worked: Callable[[float], None] = lambda seconds: None
         self.held, self.waited = [[0] * (len(EDGES_S) + 1) for _ in range(2)]
         self.held_s = self.waited_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -51,6 +55,7 @@ class Turns(Collector):
         held_s, took_s = cpu_s - self._cpu_s, wall_s - self._wall_s
         self._cpu_s, self._wall_s = cpu_s, wall_s
         self._holds(held_s)
+        self.worked(held_s)
         waited_s = max(took_s - held_s, 0.0)
         self.waited[bisect_left(EDGES_S, waited_s) if waited_s > EDGES_S[0] else 0] += 1
         self.waited_s += waited_s

@@ -66,10 +66,14 @@ def put_numbers_in(content: Json, numbers: Sequence[Value | None]) -> bytes:
 
 def send(line: socket.socket, head: Message, pieces: Sequence[bytes | memoryview]) -> None:
     """One message; raises OSError when the other side is gone."""
-    text = json.dumps({**head, "sizes": [len(piece) for piece in pieces]}).encode()
-    line.sendall(len(text).to_bytes(LENGTH_BYTES, "little") + text)
-    for piece in pieces:
+    for piece in (opening(head, pieces), *pieces):
         line.sendall(piece)
+
+
+def opening(head: Message, pieces: Sequence[bytes | memoryview]) -> bytes:
+    """What stands before the pieces of a message."""
+    text = json.dumps({**head, "sizes": [len(piece) for piece in pieces]}).encode()
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
 def receive(line: socket.socket) -> tuple[Message, Pieces]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from eunomia.serving.fronts.caller import FAIRNESS, is_loopback
+from eunomia.serving.fronts.caller import FAIRNESS, FORWARDED, is_loopback
 from eunomia.serving.http2.call import Call
 from eunomia.serving.protocol.errors import BadRequest, Unmarked, Unspoken
 from eunomia.serving.visit import Caller
@@ -26,7 +26,7 @@ def caller_of(call: Call) -> Caller:
         fields.get("x-tenant-id"),
         timeout_s(fields.get("grpc-timeout")),
         fields.get("traceparent"),
-        is_loopback(call.host),
+        is_loopback(call.host) and not any(name in fields for name in FORWARDED),
     )
 
 

@@ -74,7 +74,7 @@ class RpcExchange(Exchange):
 
     async def _read(self, body: Pieces) -> InferRequest:
         if self._packed:
-            packed = await asyncio.to_thread(body.whole)
+            packed = body.joined() if len(body) < LARGE else await asyncio.to_thread(body.whole)
             body = Pieces([await self._inference.json.inflate(packed, self._most, self.tenant)])
         return await read_beside(body, self._inference.json, self.tenant)
 

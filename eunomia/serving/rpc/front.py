@@ -158,9 +158,10 @@ class GrpcFront:
 
     # --- the repository --------------------------------------------------------------------------------
 
-    def RepositoryIndex(self, request: Index, call: Call) -> Response:  # noqa: N802, D102
+    async def RepositoryIndex(self, request: Index, call: Call) -> Response:  # noqa: N802, D102
         grant = self.service.identify(caller_of(call))
-        self.service.repository.rescan()
+        await self.service.repository.look()
+        await self.inference.json.rounds.turn(grant.name)  # many may have waited
         index = pb.RepositoryIndexResponse.ModelIndex
         return pb.RepositoryIndexResponse(
             models=[

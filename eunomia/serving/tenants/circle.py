@@ -1,7 +1,9 @@
 """Whose turn it is among tenants, and among callers who have not shown a key.
 
 Tenants go in turn, one piece of work each. All strangers together are one tenant in that circle, and their addresses go
-in turn within it: with a thousand addresses somebody without a key gets the share of one tenant.
+in turn within it: with a thousand addresses somebody without a key gets the share of one tenant. So are newcomers at
+addresses of a tenant's, who have not shown its key yet: a tenant that makes a connection for each request waits for no
+stranger, and strangers at its address do not wait as the tenant.
 """
 
 from __future__ import annotations
@@ -19,9 +21,15 @@ def stranger_at(address: str) -> str:
     return f"({address})"
 
 
+def newcomer_at(address: str, tenant: str) -> str:
+    """The same, at an address of this tenant's; of nobody's where it is empty."""
+    return f"{tenant}({address})"
+
+
 def group_of(who: str) -> str:
-    """The tenant, or all strangers."""
-    return STRANGERS if who.startswith("(") else who
+    """The tenant, its newcomers, or all strangers."""
+    whose, newcomer, _ = who.partition("(")
+    return f"{whose}()" if newcomer else who
 
 
 class Circle(Generic[T]):

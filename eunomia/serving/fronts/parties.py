@@ -1,0 +1,49 @@
+"""Connections by whose they are: each tenant's are a party, and those that have shown no key are one together.
+
+So a thousand addresses without a key hold no more than one tenant may, and what they do ends none of a tenant's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from eunomia.serving.fronts.crowds import Crowd, Crowds
+from eunomia.serving.tenants.circle import STRANGERS
+
+T = TypeVar("T")
+
+
+class Parties(Generic[T]):
+    """Within each, connections by address."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Crowds[T]] = {}
+
+    def size(self, party: str) -> int:
+        """How many are its."""
+        return self._of[party].total if party in self._of else 0
+
+    def join(self, party: str, address: str, one: T) -> None:
+        """It waits."""
+        self._of.setdefault(party, Crowds()).join(address, one)
+
+    def leave(self, party: str, address: str, one: T) -> None:
+        """It is not here any more."""
+        crowds = self._of[party]
+        crowds.leave(address, one)
+        if not crowds.total:
+            del self._of[party]
+
+    def ask(self, party: str, address: str, one: T) -> None:
+        """It has asked for something."""
+        self._of[party].ask(address, one)
+
+    def rest(self, party: str, address: str, one: T) -> None:
+        """It has its answer, and waits again."""
+        self._of[party].rest(address, one)
+
+    def largest_first(self) -> Iterator[Crowd[T]]:
+        """The most crowded address of the largest party first; of equal ones that without a key."""
+        for party in sorted(self._of, key=lambda name: (-self._of[name].total, name != STRANGERS)):
+            yield from self._of[party].largest_first()

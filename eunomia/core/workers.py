@@ -30,6 +30,12 @@ def follow_parent(parent: int) -> None:
         os._exit(1)
 
 
+def leave_signals_to_the_server() -> None:
+    """What a terminal or a service manager sends to all processes at once: the server ends this one when it is done."""
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_IGN)
+
+
 def how_it_ended(status: int, said: bytes) -> str:
     """Of a process that failed: its signal, or its exit status and the last line of what it said."""
     if status < 0:

@@ -152,8 +152,7 @@ class Server:
         self.service.guards = lambda: COUNTS.of(self.guard.policy)
         self.service.tracing = Tracing(options.traces) if options.traces is not None else None
         self.service.shelf = self._shelf(self.service.policy_name)
-        self.http_port, self.grpc_port = options.http_port, options.grpc_port
-        self.left = 0
+        self.http_port, self.grpc_port, self.left = options.http_port, options.grpc_port, 0
         self._runner: web.AppRunner | None = None
         self.listening: Sequence[socket.socket] = ()
         self.listening_rpc: Sequence[socket.socket] = ()
@@ -197,6 +196,7 @@ class Server:
             await self.succession.load(before.models if before is not None else ())
             if before is not None:
                 self._open_ledger(before.lock)
+            self.service.pairs.recall(self.options.directory, self.service.repository.has)
             if isinstance(self.options.directory, Shared):
                 following = follow(self.options.directory, self.options.follow_s, self._forget_the_gone)
                 self._watchers.append(asyncio.create_task(following))

@@ -90,7 +90,7 @@ class Service(Callers):
         self.pool.answers.room, self.bodies.budget = self.bodies.check_answer, self._budget
         dispatcher, by_request = self.pool.dispatcher, self.pool.by_request
         self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
-        self._pairs = Pairs(dispatcher, lambda t, m: self.ledger.past(t, m) if self.ledger else ())
+        self.pairs = Pairs(dispatcher, lambda: self.ledger.usage if self.ledger else {})
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
         self.books = books = Books(dispatcher.later)
         self.rota = Rota(books.turns, waited=books.front.waited)
@@ -308,7 +308,7 @@ class Service(Callers):
         due_s = now_s + deadline_s(claim, grant.promise(request.model), self.min_deadline_s)
         tensors = sorted(inputs.items())
         return Job(
-            self._pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, batch,
+            self.pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, batch,
             group=(network.name, tuple([(name, a.shape[1:]) for name, a in tensors])), urgency=claim.urgency,
             sizes=tuple([max(a.size // batch, 1) for _, a in tensors]), request_id=request.request_id,
         )  # fmt: skip

@@ -304,3 +304,13 @@ def test_tenants_take_turns_and_none_has_more_than_its_bytes_in_work() -> None:
 
     order = asyncio.run(played())
     assert order == ["bronze", "bronze", "gold", "bronze", "gold", *["bronze"] * 7]
+
+
+def test_a_header_that_was_meant_for_another_body_is_named() -> None:
+    """tritonclient writes it into the dict of headers that it is given, which its callers use again."""
+    body = json.dumps({"inputs": [tensor([1.0], [1])]}).encode()
+    says = f"ends the JSON after 20 of {len(body)} bytes; tritonclient adds that header to the dict"
+    with pytest.raises(BadRequest, match=says):
+        read_request("m", "", *split_body(memoryview(body), 20))
+    with pytest.raises(BadRequest, match="the body is not JSON: [^;]*$"):
+        read_request("m", "", *split_body(memoryview(body[:20]), 20))

@@ -98,3 +98,15 @@ def test_a_server_that_its_parent_protects_from_ctrl_c_serves_on(tmp_path: Path)
         assert [server.infer() for _ in range(5)] == [200] * 5
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_all_processes_ends_no_device_before_its_requests(
+    tmp_path: Path, sent: signal.Signals
+) -> None:
+    """As service managers and ``timeout`` send it: the devices died while the server drained."""
+    with process(write_server(tmp_path), errors=tmp_path / "said.txt") as server:
+        assert server.infer() == 200
+        os.killpg(server.process.pid, sent)
+        assert server.process.wait(PATIENCE_S) == 0
+        assert "died" not in (tmp_path / "said.txt").read_text()

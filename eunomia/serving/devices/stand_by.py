@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 
+from eunomia.core.workers import leave_signals_to_the_server
 from eunomia.serving.devices.priority import come_last, end_first
 
 
@@ -28,7 +28,7 @@ def _prepare(cores: str) -> None:
 
 def main(arguments: list[str]) -> None:
     """Entry point of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
+    leave_signals_to_the_server()
     end_first()
     first = threading.Thread(target=_prepare, args=arguments[3:4])
     first.start()

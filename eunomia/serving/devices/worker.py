@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import socket
 import sys
 import threading
@@ -19,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eunomia.core.arrays import Tensor
+from eunomia.core.workers import leave_signals_to_the_server
 from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena
@@ -316,7 +316,7 @@ def _sentence(error: Exception) -> str:
 def main(arguments: list[str]) -> None:
     """Entry point of the process."""
     line, arena, device, cores, spin_s, memory, cache, pipe = arguments
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
+    leave_signals_to_the_server()
     near = socket.socket(fileno=int(line))
     keep_freed_memory()
     own = {int(core) for core in cores.split(",")} if cores else set()

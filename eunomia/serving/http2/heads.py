@@ -89,7 +89,7 @@ def _fields(found: Sequence[tuple[bytes, bytes]]) -> Fields:
     fields: Fields = {}
     for name, value in found:
         if (text := KEPT.get(name)) is not None:
-            fields.setdefault(text, value.decode("latin-1"))
+            fields.setdefault(text, value.strip(b" \t").decode("latin-1"))  # as gRPC's rules allow
         elif name in FORBIDDEN:
             fields[FAULT] = "fields of HTTP/1 have no place in HTTP/2"
         elif name != name.lower():

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from eunomia.core.data import Json
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.strain import Strain
+from eunomia.serving.protocol.errors import InputRefused
 
 RUNS, MISSES, RATES = 2000, 50, 120
 
@@ -48,7 +49,7 @@ class History:
         self.strain.note(request, now_s)
         hit = request.outcome == "hit"
         self.seconds[-1][1].setdefault(request.tenant, [0, 0])[0 if hit else 1] += 1
-        if not hit:
+        if not hit and request.outcome != InputRefused.reason:  # a client could fill the page with those
             self.misses.append(
                 {
                     "time_s": now_s,

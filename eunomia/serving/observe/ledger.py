@@ -21,7 +21,7 @@ from pathlib import Path
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import OutputError, RecordError
 from eunomia.serving.observe.retired import Retired
-from eunomia.serving.observe.snapshot import Usage, Window, pieces
+from eunomia.serving.observe.snapshot import Usage, pieces
 from eunomia.serving.tenants.today import Today
 
 log = logging.getLogger("eunomia.serving")
@@ -229,11 +229,6 @@ class Ledger:
             if _number(path) >= self._segment:
                 self._segment = _number(path)
                 self._take_up(path, whole=not self._shared)
-
-    def past(self, tenant: str, model: str) -> Window:
-        """The pair's newest requests, oldest first."""
-        usage = self.usage.get((tenant, model))
-        return Usage().window if usage is None else usage.window
 
     def _take_up(self, path: Path, *, whole: bool) -> None:
         """Count what has come since the last time; ``whole``: a line without an end will get none."""

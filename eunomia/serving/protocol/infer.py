@@ -27,6 +27,10 @@ from eunomia.serving.protocol.strings import (
 MAX_TEXT = 200  # letters of an id, or of a region's name
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
+SHORT = (
+    " (Inference-Header-Content-Length ends the JSON after {} of {} bytes; tritonclient adds that header to the dict "
+    "of headers that it is given: give each call its own)"
+)
 KNOWN_BYTES = 1024  # of JSON that is remembered
 KNOWN_OBJECTS, FORMS = 40, 256  # in one of these; and so many of them
 MAX_ELEMENTS = 2**31
@@ -113,7 +117,12 @@ def read_request(
     numbers: Sequence[Value | None] = (),
 ) -> InferRequest:
     """JSON part and raw tensors; ``numbers``: of inputs that were taken out of it before. Raises BadRequest."""
-    form = _form_again(header) if is_plain(header) else _form_of(header)
+    try:
+        form = _form_again(header) if is_plain(header) else _form_of(header)
+    except BadRequest as error:
+        raise BadRequest(
+            f"{error}{SHORT.format(len(header), len(header) + len(raw)) if len(raw) else ''}"
+        ) from None
     inputs, at = list[InputTensor](), 0
     for n, declared in enumerate(form.inputs):
         tensor, at = _read_input(declared, raw, at, numbers[n] if numbers else None)
@@ -330,8 +339,9 @@ def wanted_output(name: str, binary: bool, parameters: Mapping[str, object]) -> 
     """What its parameters ask for; raises BadRequest."""
     classes = parameters.get("classification", 0)
     if type(classes) is not int or classes < 0:
+        said = json.dumps(classes, default=str)
         raise BadRequest(
-            f"output '{name}': classification is {classes!r:.50}; a number of classes is expected"
+            f"output '{name}': classification is {said:.50}; a whole number from 1 on is expected"
         )
     return WantedOutput(name, binary, region_of(parameters, name), classes)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 import orjson
 
 from eunomia.core.data import Json
+from eunomia.core.workers import leave_signals_to_the_server
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
@@ -153,7 +153,7 @@ def serve(line: socket.socket) -> None:
 
 def main(descriptor: int) -> None:
     """Entry point of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's business; it ends this line
+    leave_signals_to_the_server()
     os.nice(POLITE)
     with contextlib.suppress(ConnectionError):
         serve(socket.socket(fileno=descriptor))

@@ -157,7 +157,7 @@ class Regions:
         if self._owned and not key.lstrip("/").startswith(tuple(tenant + sign for sign in OWNED)):
             raise BadRequest(
                 f"shared memory key {key!r:.100} is not tenant '{tenant}'s: call the object '/{tenant}:NAME' or "
-                f"'/{tenant}@NAME'"
+                f"'/{tenant}@NAME' (any name will do where anonymous = true)"
             )
         self._regions[tenant, name] = self._open(tenant, key, offset, size)
 
@@ -191,7 +191,7 @@ class Regions:
         need = nbytes(tensor.datatype, tensor.shape)
         if tensor.data.size < need:
             raise BadRequest(f"tensor '{tensor.name}': {tensor.data.size} bytes named, {need} needed")
-        region, start = self._find(tenant, tensor.data.region, tensor.data.offset, need)
+        region, start = self._find(tenant, tensor.data.region, tensor.data.offset, tensor.data.size)
         dtype = DATATYPES[tensor.datatype]
         return RegionTensor(tensor.data.region[:100], dtype, tensor.shape, region.opened, start)
 

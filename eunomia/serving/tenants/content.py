@@ -138,8 +138,15 @@ def _model(name: object) -> str:
 
 def _promise(model: str, content: object) -> Promise:
     whose = f"objective for '{model[:100]}'"
-    if not isinstance(content, dict) or not set(content) <= PROMISE:
-        raise BadRequest(f"{whose}: an object with {', '.join(sorted(PROMISE))} is expected")
+    if not isinstance(content, dict):
+        raise BadRequest(
+            f"{whose} is {content!r:.50}: an object with {', '.join(sorted(PROMISE))} is expected"
+        )
+    if unknown := sorted(set(content) - PROMISE):
+        takes = f"it takes {', '.join(sorted(PROMISE))}: times in seconds"
+        raise BadRequest(
+            f"{whose} has the unknown key {unknown[0]!r:.50} ({content[unknown[0]]!r:.50}); {takes}"
+        )
     deadline_s = number(content, "deadline_s")
     if deadline_s is None:
         raise BadRequest(f"{whose} has no deadline_s")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.strings import Strings
+from eunomia.serving.protocol.checks import check_outputs
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.infer import WantedOutput
+from eunomia.serving.protocol.infer import InferRequest, WantedOutput
 from eunomia.serving.protocol.ranking import MOST_TEXTS, MOST_VALUES, largest, with_classes
 from eunomia.serving.server import Server
 from tests.serving.live import GOLD, SIDE, ask, running
@@ -39,6 +40,9 @@ def test_worked_by_hand() -> None:
     assert classes(values, 2, WHOLE) == ["7.000000:4", "7.000000:5"]
     assert classes(values, 9)[0] == ["2.250000:1", "2.000000:3", "0.500000:0", "-1.000000:2"]
     assert classes(np.array([[3, 2**40]]), 1) == [["1099511627776:1"]]
+    assert classes(np.array([[4, 7, 6, 5]]) + 2**62, 2) == [[f"{2**62 + 7}:1", f"{2**62 + 6}:2"]]
+    assert classes(np.array([[2**64 - 1, 5, 2**63, 1]], np.uint64), 2) == [[f"{2**64 - 1}:0", f"{2**63}:2"]]
+    assert classes(np.array([[-3, 2, -1, 0]], np.int8), 3) == [["2:1", "0:3", "-1:2"]]
     assert classes(np.array([[math.nan, 1.0, math.inf]]), 3) == [["inf:2", "1.000000:1", "nan:0"]]
     assert classes(np.zeros((0, 4)), 3) == []
 
@@ -55,22 +59,37 @@ def test_they_are_those_that_sorting_gives(size: int, count: int, spread: int, s
     ("values", "count", "says"),
     [
         (Strings.of(np.array(["a"], object)), 1, "has no numbers to rank"),
-        (np.ones((1, 4), bool), 1, "has no numbers to rank"),
         (
             np.zeros((1, MOST_VALUES + 1), np.float32),
             1,
-            f"1 rows of {MOST_VALUES + 1} values with 1 classes each; at most",
+            f"1 classes of {MOST_VALUES + 1} values;",
         ),
         (
             np.zeros((MOST_TEXTS + 1, 2), np.float32),
             1,
-            f"{MOST_TEXTS + 1} rows of 2 values with 1 classes each",
+            f"{MOST_TEXTS + 1} classes of {2 * MOST_TEXTS + 2} values",
         ),
     ],
 )
 def test_what_cannot_be_ranked_is_one_sentence(values: Any, count: int, says: str) -> None:
     with pytest.raises(BadRequest, match=says):
         with_classes([WantedOutput("y", classes=count)], {"y": values}, ROWS)
+
+
+def test_bounds_are_those_of_a_request() -> None:
+    """As it was, they were those of an output, and fifty held the event loop for 51 ms."""
+    outputs = {name: np.zeros((1, MOST_VALUES // 2 + 1), np.float32) for name in "ab"}
+    wanted = [WantedOutput(name, classes=1) for name in outputs]
+    assert with_classes(wanted[:1], outputs, ROWS)["b"] is outputs["b"]
+    with pytest.raises(BadRequest, match=f"2 classes of {MOST_VALUES + 2} values; at most"):
+        with_classes(wanted, outputs, ROWS)
+
+
+@pytest.mark.parametrize("datatype", ["BYTES", "BOOL"])
+def test_what_has_no_classes_is_told_before_it_runs(datatype: str) -> None:
+    ports: Ports = {"inputs": [], "outputs": [{"name": "y", "datatype": datatype, "shape": [-1]}]}  # type: ignore[typeddict-item]
+    with pytest.raises(BadRequest, match=f"output 'y' is {datatype}, of which there are no classes"):
+        check_outputs(ports, InferRequest("m", outputs=(WantedOutput("y", classes=3),)))
 
 
 @pytest.fixture(scope="module")

@@ -114,6 +114,13 @@ def test_who_accepts_openmetrics_gets_it(server: Process) -> None:
     assert names == {f.name for f in read_text(text) if not f.name.endswith("_created")}
 
 
+@pytest.mark.parametrize(
+    "accepts", ["application/openmetrics-text; version=abc", "", "text/plain;version=x", "*/*"]
+)
+def test_whatever_else_is_accepted_gets_text(server: Process, accepts: str) -> None:
+    assert scrape(server, accepts=accepts)[1].startswith("text/plain; version=0.0.4")
+
+
 def test_names_of_triton_stand_apart(server: Process) -> None:
     """A dashboard made for Triton reads them there."""
     found = {

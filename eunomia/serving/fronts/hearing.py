@@ -92,6 +92,11 @@ class Standing:
     _heard_by: Hearing | None
     _has_something: bool  # as far as is known
 
+    def come_in(self) -> None:
+        """It is here, and stands for itself."""
+        self.entered()
+        self.entered = Standing.entered
+
     def _line_up(self) -> None:
         raise NotImplementedError
 

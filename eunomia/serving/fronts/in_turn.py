@@ -75,7 +75,7 @@ class InTurn(Standing, DenseHandler):
         cast(asyncio.Transport, transport).set_write_buffer_limits(
             UNCOUNTED if self._plain else UNCOUNTED_TLS
         )
-        self.entered()
+        self.come_in()
         self.connections.came(self, self.address)
 
     def connection_lost(self, exc: BaseException | None) -> None:

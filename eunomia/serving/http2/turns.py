@@ -76,7 +76,7 @@ class InTurn(Standing, asyncio.Protocol):
         self.address = place_of(str(peer[0])) if isinstance(peer, tuple) else ""
         self._plain = transport.get_extra_info("sslcontext") is None
         self.transport.set_write_buffer_limits(UNCOUNTED if self._plain else UNCOUNTED_TLS)
-        self.entered()
+        self.come_in()
         self.connections.came(self, self.address)
 
     def connection_lost(self, exc: BaseException | None) -> None:

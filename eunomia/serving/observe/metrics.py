@@ -198,7 +198,10 @@ class Telemetry:
 
         Written beside the event loop: with hundreds of tenants it takes 50 ms.
         """
-        write, kind = choose_encoder(accepts)
+        try:
+            write, kind = choose_encoder(accepts)
+        except (TypeError, ValueError):  # a version that is none
+            write, kind = choose_encoder("")
         return await asyncio.to_thread(write, self._triton if triton else self._registry), kind
 
     def show_devices(self, pool: DevicePool, models: Iterable[str], now_s: float) -> None:

@@ -9,6 +9,7 @@ from eunomia.serving.devices.answers import Inputs
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Ports
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import InferRequest
+from eunomia.serving.protocol.ranking import check_classes
 
 FILES = ("file:...",)  # what a load has that is too large to be read
 KEPT = "leave out {}: an input to which the file gives a default keeps it, and others are unknown"
@@ -67,7 +68,7 @@ def named_twice(request: InferRequest) -> BadRequest:
 
 def check_outputs(ports: Ports, request: InferRequest) -> None:
     """Only outputs that the network has, each once: an answer is no larger than they are. Raises BadRequest."""
-    known, asked = [port["name"] for port in ports["outputs"]], set[str]()
+    known, asked = {port["name"]: port["datatype"] for port in ports["outputs"]}, set[str]()
     for output in request.outputs:
         if output.name in asked:
             raise BadRequest(f"output '{output.name}' is named twice; once is enough")
@@ -76,6 +77,7 @@ def check_outputs(ports: Ports, request: InferRequest) -> None:
             raise BadRequest(
                 f"model '{request.model}' has no output '{output.name}'; it has {', '.join(known)}"
             )
+        check_classes(output, known[output.name])
 
 
 def check_load(parameters: Iterable[str]) -> None:

@@ -7,60 +7,79 @@ documentation, extension_classification, which leaves open which of equal values
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.messages import Ports
-from eunomia.serving.devices.strings import Strings, Value
+from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.batches import has_batches
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import WantedOutput
 
-MOST_VALUES, MOST_TEXTS = 131_072, 1024  # of an output: some two milliseconds of the event loop
+MOST_VALUES, MOST_TEXTS = 102_400, 1024  # of a request: some two milliseconds of the event loop
+UNRANKED = (BYTES, "BOOL")
 
 
 def with_classes(
     wanted: Sequence[WantedOutput], outputs: Mapping[str, Value], ports: Ports
 ) -> Mapping[str, Value]:
     """The outputs, those as classes that are wanted so; raises BadRequest."""
-    if not any(output.classes for output in wanted):
+    ranked = {output.name: output.classes for output in wanted if output.classes}
+    if not ranked:
         return outputs
     rows = has_batches(ports)
-    return {**outputs, **{o.name: _classes(o, outputs[o.name], rows) for o in wanted if o.classes}}
-
-
-def _classes(wanted: WantedOutput, output: Value, rows: bool) -> Strings:
-    if isinstance(output, Strings) or output.dtype == np.bool_:
-        raise BadRequest(f"output '{wanted.name}' has no numbers to rank: ask for the tensor")
-    table = output.reshape(len(output) if rows else 1, -1) if output.size else output.reshape(0, 0)
-    count = min(wanted.classes, table.shape[1])
-    if table.size > MOST_VALUES or len(table) * count > MOST_TEXTS:
+    tables = {name: _table(name, outputs[name], rows) for name in ranked}
+    counts = {name: min(count, tables[name].shape[1]) for name, count in ranked.items()}
+    values = sum(table.size for table in tables.values())
+    texts = sum(len(table) * counts[name] for name, table in tables.items())
+    if values > MOST_VALUES or texts > MOST_TEXTS:
         raise BadRequest(
-            f"output '{wanted.name}': {len(table)} rows of {table.shape[1]} values with {count} classes each; at most "
-            f"{MOST_VALUES} values and {MOST_TEXTS} classes are ranked at a time: send fewer rows or ask for the tensor"
+            f"it wants {texts} classes of {values} values; at most {MOST_TEXTS} of {MOST_VALUES} are ranked in a "
+            "request: send fewer rows or ask for the tensor"
         )
+    return {**outputs, **{name: _classes(table, counts[name], rows) for name, table in tables.items()}}
+
+
+def check_classes(wanted: WantedOutput, datatype: str) -> None:
+    """Whether there are numbers to rank; raises BadRequest."""
+    if wanted.classes and datatype in UNRANKED:
+        raise BadRequest(
+            f"output '{wanted.name}' is {datatype}, of which there are no classes: ask for the tensor"
+        )
+
+
+def _table(name: str, output: Value, rows: bool) -> Tensor:
+    if isinstance(output, Strings):
+        raise BadRequest(f"output '{name}' has no numbers to rank: ask for the tensor")
+    return output.reshape(len(output) if rows else 1, -1) if output.size else output.reshape(0, 0)
+
+
+def _classes(table: Tensor, count: int, rows: bool) -> Strings:
     places = largest(table, count)
-    whole = np.issubdtype(table.dtype, np.integer)
-    values = np.take_along_axis(table, places, 1).astype(np.int64 if whole else np.float64)
-    form = "{}:{}" if whole else "{:f}:{}"
-    texts = [
-        form.format(*pair) for pair in zip(values.ravel().tolist(), places.ravel().tolist(), strict=True)
-    ]
-    return Strings.of(np.array(texts, object).reshape(places.shape if rows else -1))
+    values = np.take_along_axis(table, places, 1)
+    form = "{}:{}" if np.issubdtype(table.dtype, np.integer) else "{:f}:{}"
+    pairs = zip(values.ravel().tolist(), places.ravel().tolist(), strict=True)
+    return Strings.of(
+        np.array([form.format(*pair) for pair in pairs], object).reshape(places.shape if rows else -1)
+    )
 
 
 def largest(table: Tensor, count: int) -> npt.NDArray[np.intp]:
-    """Of each row the places of so many values, the largest first, of equal ones the first; NaN counts as least."""
-    keys = np.nan_to_num(table.astype(np.float64), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    size = keys.shape[1]
-    if 0 < count < size:
-        least = np.partition(keys, size - count, 1)[:, size - count, None]
-        above, equal = keys > least, keys == least
-        room = count - above.sum(1, keepdims=True)
-        places = np.nonzero(above | equal & (np.cumsum(equal, 1) <= room))[1].reshape(-1, count)
+    """Of each row the places of so many values, the largest first, of equal ones the first; NaN is as -inf."""
+    down: npt.NDArray[Any]
+    if np.issubdtype(table.dtype, np.integer):
+        down = np.invert(table)
     else:
-        places = np.broadcast_to(np.arange(count), (len(keys), count))
-    order = np.argsort(-np.take_along_axis(keys, places, 1), 1, kind="stable")
+        numbers = table.astype(np.float64)
+        down = np.where(np.isnan(numbers), np.inf, -numbers)
+    if not 0 < count < down.shape[1]:
+        return np.argsort(down, 1, kind="stable")[:, :count]
+    last = np.partition(down, count - 1, 1)[:, count - 1, None]
+    before, equal = down < last, down == last
+    room = count - before.sum(1, keepdims=True)
+    places = np.nonzero(before | equal & (np.cumsum(equal, 1) <= room))[1].reshape(-1, count)
+    order = np.argsort(np.take_along_axis(down, places, 1), 1, kind="stable")
     return np.take_along_axis(places, order, 1)

@@ -118,7 +118,7 @@ def test_a_size_that_is_refused_is_refused_before_it_has_come(
     for _ in range(2):  # whatever ran before: the first one's shape is new
         test_what_fits_is_served_all_the_same(server)
     holding, pool = server.service.holding, server.pool
-    pair = server.service._pairs.number(server.options.directory.by_name("gold"), "small")
+    pair = server.service.pairs.number(server.options.directory.by_name("gold"), "small")
     job = Job(pair, pool.models["small"].network, 0.0, batch=ROWS, sizes=(3 * SIDE * SIDE,))
     pool.dispatcher.classify(job)
     if status == 413:

@@ -21,7 +21,7 @@ from tests.serving.live import GOLD, running
 from tests.serving.speaking import OIP, client, message
 
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-BAD_TIMES = ["", "1", "S", "-1S", "1.5S", "123456789S", "1s", "1 S", " 1S", "\u0661S", "1S1"]
+BAD_TIMES = ["", "1", "S", "-1S", "1.5S", "123456789S", "1s", "1 S", "\u0661S", "1S1"]
 
 # --- messages --------------------------------------------------------------------------------------------
 

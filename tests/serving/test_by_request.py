@@ -7,7 +7,7 @@ import math
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +42,13 @@ from tests.patience import until
 from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER, ask, running
 
 BLOCK_S = 1e-4
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that cuts waits for nobody, and no try for another."""
+    monkeypatch.setattr(asked, "POLITE", 0)
+    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
 
 
 def chain(side: int, nodes: int) -> bytes:
@@ -83,12 +90,12 @@ def tenants(promised_s: float = PROMISED_S) -> StaticDirectory:
     )
 
 
-def infer(server: Any, key: str, *sizes: int) -> tuple[int, Any]:
+def infer(server: Any, key: str, *sizes: int, more: Sequence[Any] = ()) -> tuple[int, Any]:
     tensors = [
         {"name": "x", "datatype": "FP32", "shape": [6], "data": [float(n) for n in range(6)]},
         {"name": "sizes", "datatype": "INT64", "shape": [2], "data": sizes},
     ]
-    return ask(server, "POST", "/v2/models/chain/infer", key, {"inputs": tensors})
+    return ask(server, "POST", "/v2/models/chain/infer", key, {"inputs": [*tensors, *more]})
 
 
 def blocks(server: Server) -> int:
@@ -137,7 +144,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Held:
 def seen(server: Server) -> Any:
     """What clients see of the network."""
     about = [ask(server, "GET", f"/v2/models/chain{path}", GOLD) for path in ("", "/ready")]
-    counts = ask(server, "GET", "/v2/models/chain/stats", GOLD)[1]["model_stats"][0]["inference_count"]
+    counts = ask(server, "GET", "/v2/models/chain/stats", SILVER)[1]["model_stats"][0]["inference_count"]
     return about, counts
 
 
@@ -149,16 +156,19 @@ def test_it_is_cut_after_its_first_answer_and_nobody_sees_it(tmp_path: Path) -> 
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
         assert infer(server, GOLD, 2, 3)[0] == 400
-        before, number, answers, looks = server.pool.models["chain"], 0, [], [seen(server)]
-        while number < 4 or not cut(server):
+        before, answers, looks = server.pool.models["chain"], list[Any](), [seen(server)]
+
+        def enough() -> bool:
             status, content = infer(server, SILVER, 2, 4)
             assert status == 200, content
-            number += 1
             answers.append([np.array(each["data"], np.float32).tobytes() for each in content["outputs"]])
             looks.append(seen(server))
+            return len(answers) >= 4 and cut(server)
+
+        until(enough)
         until(lambda: before.network.index not in server.pool.loading._labels)
         assert all(answer == bits for answer in answers)
-        assert [n for _, n in looks] == [*range(number + 1)]
+        assert [n for _, n in looks] == [*range(len(looks))]
         assert all(about == looks[0][0] for about, _ in looks)
         assert server.pool.models["chain"].ports == before.ports
         assert server.service.limits._states["silver"].held_bytes == 0
@@ -253,10 +263,7 @@ def test_a_load_meanwhile_of_another_file(tmp_path: Path, held: Held) -> None:
         until(lambda: cut(server))  # by its own
 
 
-def test_a_process_that_is_killed_costs_a_try(
-    tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
+def test_a_process_that_is_killed_costs_a_try(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
         assert infer(server, SILVER, 2, 4)[0] == 200
@@ -264,6 +271,7 @@ def test_a_process_that_is_killed_costs_a_try(
         until(lambda: server.pool.by_request.idle)
         free, limits = server.pool.arena.free_bytes, server.service.limits
         assert (free, limits._states["silver"].held_bytes) == (server.pool.arena.room_bytes, 0)
+        assert not [*tmp_path.rglob("asked-*")], "nothing is left of it"
         assert not cut(server) and infer(server, SILVER, 2, 4)[0] == 200
         until(lambda: held.started)
         held.go_on()
@@ -285,6 +293,34 @@ def test_a_short_one_stays_whole_and_its_time_is_remembered(
             assert blocks(server) == 1
 
 
+def loop() -> bytes:
+    """As many steps as a client wishes."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[6] x, int64[2] sizes, int64 n) => (float[m] y, float out)
+    <bool yes = {1}> {
+        y, z = Split <axis = 0> (x, sizes)
+        s = ReduceMax <keepdims = 0> (z)
+        out = Loop <body = b (int64 i, bool c, float a) => (bool d, float e) { d = Identity (c) e = Neg (a) }> (n, yes, s)
+    }"""
+    content: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return content
+
+
+def test_a_loop_of_many_steps_takes_neither_memory_nor_disk(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every step has times of its own: of 200,000 they took 3 GiB, and 500 MB of /tmp for ever."""
+    trips = {"name": "n", "datatype": "INT64", "shape": [], "data": [200_000]}
+    with serving(tmp_path) as server:
+        load(server, loop(), tmp_path)
+        place = Path(server.pool.by_request._cache)
+        before = sorted(place.iterdir())
+        assert infer(server, SILVER, 2, 4, more=[trips])[0] == 200
+        until(lambda: server.pool.by_request.idle)
+        assert asked.STEPS in caplog.text
+        assert sorted(place.iterdir()) == before
+
+
 def test_one_tenant_has_few_tries_and_leaves_some_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,7 +331,6 @@ def test_one_tenant_has_few_tries_and_leaves_some_to_others(
         raise ModelError("it did not run again")
 
     monkeypatch.setattr(by_request, "cut_beside", in_vain)
-    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
         for number in range(5):
@@ -307,7 +342,8 @@ def test_one_tenant_has_few_tries_and_leaves_some_to_others(
         until(lambda: cut(server))
 
 
-def test_the_pause_grows_and_there_is_an_end() -> None:
+def test_the_pause_grows_and_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_request, "PAUSE_S", 10.0)
     tries, due = Tries("content"), list[float]()
     for _ in range(by_request.MOST):
         now_s = max(tries.due_s, 0.0)
@@ -402,6 +438,12 @@ def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) ->
 FEED: dict[str, Any] = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 4])}
 
 
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "cache" / "asked-1"
+    folder.mkdir()
+    return folder
+
+
 def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     """A device that comes back has what is in service, and a start the latest; sizes that are given must run."""
     file, cache = str(tmp_path / "chain.onnx"), str(tmp_path / "cache")
@@ -409,7 +451,7 @@ def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     before = load_network(file, cache, {}, BLOCK_S)
     kept_before = kept("", cache, {}, BLOCK_S, before.ports["key"])
     assert kept_before is not None and before.blocks == 1 and not before.asked
-    found = cut_anew(kept_before, BLOCK_S, FEED, 1)
+    found = cut_anew(kept_before, BLOCK_S, FEED, 1, scratch(tmp_path))
     after = load_network(file, cache, {}, BLOCK_S, whole_s=60.0)
     assert after.blocks == len(found.blocks) > 1 and after.has_whole and after.ports["key"] == found.name
     assert after.block_s == [seconds for *_, seconds in found.blocks] and min(after.block_s) > 0.0
@@ -436,6 +478,6 @@ def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pyt
     Path(file).write_bytes(chain(64, 100))
     whole = kept("", cache, {}, BLOCK_S, load_network(file, cache, {}, BLOCK_S).ports["key"])
     monkeypatch.setattr(asked, "sessions_of", sessions)
-    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1).blocks) == 1
+    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1, scratch(tmp_path)).blocks) == 1
     again = load_network(file, cache, {}, BLOCK_S)
     assert again.blocks == 1 and again.block_s != [UNTRIED_S]

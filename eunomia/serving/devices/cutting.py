@@ -77,9 +77,9 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
 
 
 @contextlib.contextmanager
-def staged(cut: CutNetwork) -> Iterator[Path]:
-    """A folder to fill inside the block; behind it, it is the cut's, in one step."""
-    with tempfile.TemporaryDirectory(dir=cut.folder.parent) as stage:
+def staged(cut: CutNetwork, scratch: Path | None = None) -> Iterator[Path]:
+    """A folder to fill inside the block, in ``scratch`` if that is given; behind it, it is the cut's, in one step."""
+    with tempfile.TemporaryDirectory(dir=scratch or cut.folder.parent) as stage:
         yield Path(stage)
         shutil.rmtree(cut.folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # another device was quicker

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -23,9 +24,9 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices import asked, by_request
 from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
-from eunomia.serving.devices.asked import cut_anew
+from eunomia.serving.devices.asked import cut_anew, remember
 from eunomia.serving.devices.by_request import ByRequest, Tries
-from eunomia.serving.devices.cutting import CutNetwork, kept
+from eunomia.serving.devices.cutting import CutNetwork, drop_older, kept, staged
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import LoadedModel
 from eunomia.serving.devices.messages import Message
@@ -178,7 +179,7 @@ def test_it_is_cut_after_its_first_answer_and_nobody_sees_it(tmp_path: Path) -> 
         load(server, chain(64, 100), tmp_path)
         assert blocks(server) == len(known_s), "a start remembers it"
         network = server.pool.models["chain"].network
-        assert server.pool.costs.evident(network.first_row) and server.pool.costs.made_up_fails(network)
+        assert network.untried and not server.pool.costs.evident(network.first_row)
         status, content = infer(server, SILVER, 2, 4)
         assert [np.array(each["data"], np.float32).tobytes() for each in content["outputs"]] == bits
 
@@ -238,6 +239,32 @@ def test_two_devices_and_those_that_come_back(tmp_path: Path) -> None:
         assert status == 200 and [each["name"] for each in content["outputs"]] == ["y", "h100"]
 
 
+@pytest.mark.parametrize("names, how", [("a", "lost"), ("ab", "damaged")])
+def test_a_cut_that_the_cache_lost_is_replaced(tmp_path: Path, names: str, how: str) -> None:
+    """As it was, the network stayed away until an administrator loaded it; the damaged one was deleted for all."""
+    with serving(tmp_path, devices=[DeviceSpec(name) for name in names]) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+        until(lambda: server.pool.by_request.idle)
+        model = server.pool.models["chain"]
+        folder = Path(server.pool.by_request._cache) / f"{model.key}.blocks"
+        if how == "lost":
+            shutil.rmtree(folder)
+        else:
+            (folder / "0.onnx").write_bytes(b"no network")
+        offered, server.pool.answers.on_input = server.pool.answers.on_input, lambda tenant, job: None
+        os.kill(server.pool.devices[0].pid, signal.SIGKILL)
+        until(lambda: server.pool.models["chain"] is not model)
+        now = server.pool.models["chain"]
+        assert now.network.blocks == 1 and folder.exists() == (how == "damaged")
+        assert all(server.pool.loading.has(now, device) for device in server.pool.devices)
+        until(lambda: infer(server, SILVER, 2, 4)[0] == 200)
+        server.pool.answers.on_input = offered
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+
+
 def test_a_load_meanwhile_of_the_same_file(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
@@ -286,7 +313,7 @@ def test_a_short_one_stays_whole_and_its_time_is_remembered(
         with serving(tmp_path, block_s=60.0) as server:
             load(server, chain(8, 1), tmp_path)
             network, costs = server.pool.models["chain"].network, server.pool.costs
-            assert costs.evident(network.first_row) == again and network.untried != again
+            assert network.untried and not costs.evident(network.first_row)
             assert (costs.known(network, 0) == [UNTRIED_S]) != again
             assert infer(server, SILVER, 2, 4)[0] == 200
             until(lambda: server.pool.by_request.idle)
@@ -300,7 +327,8 @@ def loop() -> bytes:
     <bool yes = {1}> {
         y, z = Split <axis = 0> (x, sizes)
         s = ReduceMax <keepdims = 0> (z)
-        out = Loop <body = b (int64 i, bool c, float a) => (bool d, float e) { d = Identity (c) e = Neg (a) }> (n, yes, s)
+        out = Loop <body = b (int64 i, bool c, float a) => (bool d, float e)
+            { d = Identity (c) e = Neg (a) }> (n, yes, s)
     }"""
     content: bytes = onnx.parser.parse_model(text).SerializeToString()
     return content
@@ -438,8 +466,8 @@ def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) ->
 FEED: dict[str, Any] = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 4])}
 
 
-def scratch(tmp_path: Path) -> Path:
-    folder = tmp_path / "cache" / "asked-1"
+def scratch(tmp_path: Path, number: int = 1) -> Path:
+    folder = tmp_path / "cache" / f"asked-{number}"
     folder.mkdir()
     return folder
 
@@ -464,6 +492,22 @@ def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     assert load_network(file, cache, {}, 2 * BLOCK_S).blocks == 1, "others' blocks are not its"
     with pytest.raises(ModelError, match="trial input"):
         load_network(file, cache, {"x": [6], "sizes": [2]}, BLOCK_S)
+    short = {**FEED, "x": np.full(6, 1e-3, np.float32)}
+    remember(kept_before, BLOCK_S, {name: [*array.shape] for name, array in short.items()}, 1e-6)
+    last = load_network(file, cache, {}, BLOCK_S)
+    assert last.block_s == [1e-6], "not the longest"
+    os.utime(found.folder / "plan.json")
+    assert load_network(file, cache, {}, BLOCK_S).blocks == after.blocks
+    drop_older(found, BLOCK_S, [])
+    there = {*(tmp_path / "cache").glob(f"{found.key}-{BLOCK_S!r}-*.blocks")}
+    assert there == {kept_before.folder, found.folder}
+    number = (found.folder / "0.onnx").stat().st_ino
+    with staged(found, scratch(tmp_path, 2)) as stage:
+        shutil.copytree(found.folder, stage, dirs_exist_ok=True)
+        (stage / "plan.json").write_text("{}")
+    assert (found.folder / "plan.json").read_text() == "{}"
+    assert (found.folder / "0.onnx").stat().st_ino == number, "what a device may be reading stays"
+    (found.folder / "plan.json").write_text(found.plan(found.asked))
     os.remove(found.folder / "0.onnx")
     assert load_network(file, cache, {}, BLOCK_S).blocks == 1, "what is damaged is made again"
 

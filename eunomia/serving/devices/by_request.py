@@ -25,7 +25,7 @@ from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.asked import cut_beside, remember
 from eunomia.serving.devices.axes import Shapes
-from eunomia.serving.devices.cutting import content_of, kept
+from eunomia.serving.devices.cutting import content_of, drop_older, kept
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.devices.messages import Placed
@@ -99,6 +99,23 @@ class ByRequest:
             model.took_s = took_s
             self._task = self.spawn(self._remember(model, payload.inputs))
 
+    def lost(self, model: LoadedModel, cut: str) -> None:
+        """A device came back, and found ``cut`` instead in the cache: all take that."""
+        self.spawn(self._instead(model, cut))
+
+    async def _instead(self, model: LoadedModel, cut: str) -> None:
+        name = model.network.name
+        async with self.turn:
+            if self._loading.models.get(name) is not model:
+                return
+            log.warning("the cache has lost the cut of '%s', which takes its own place", name)
+            try:
+                await self.place(model, cut)
+            except ModelError as error:
+                log.warning("'%s' does not take its own place: %s", name, error)
+                return
+            self._loading.on_away(name, "")
+
     def _begin(self, tenant: str, model: LoadedModel, payload: Payload, took_s: float) -> None:
         name, content, now_s = model.network.name, content_of(model.key), self._clock.now_s()
         tries = self._tries.get(name)
@@ -138,6 +155,8 @@ class ByRequest:
                 if now is not None and now.key == model.key != cut.name and len(cut.blocks) > 1:
                     await self.place(now, cut.name)
                     tries.used += 1
+                    needed = {each.key for each in self._loading.models.values()}
+                    await asyncio.to_thread(drop_older, cut, self._loading.target_s, needed)
                     log.warning("'%s' is cut into %d blocks by a request's input", name, len(cut.blocks))
         except Away as error:
             log.warning("'%s' is not cut yet: %s", name, error)

@@ -391,10 +391,11 @@ class Beside:
         self.model.took_s = took_s
         self.arena = Arena.create(1 << 20)
         loading: Any = SimpleNamespace(models={"net": self.model}, target_s=1e-3)
-        device: Any = SimpleNamespace(spec=DeviceSpec("a"), place=SimpleNamespace(far=False))
+        device = self.device = SimpleNamespace(spec=DeviceSpec("a"), place=SimpleNamespace(far=False))
         clock: Any = SimpleNamespace(now_s=lambda: 0.0)
         self.begun = list[Any]()
-        self.found = ByRequest([device], loading, self.arena, clock, str(tmp_path))
+        devices: Any = [device]
+        self.found = ByRequest(devices, loading, self.arena, clock, str(tmp_path))
         self.found.spawn = self.spawn
 
     def spawn(self, work: Coroutine[object, object, None]) -> Any:
@@ -402,10 +403,10 @@ class Beside:
         self.begun.append(work)
         return SimpleNamespace(done=lambda: False)
 
-    def offered(self, took_s: float) -> Payload:
+    def offered(self, took_s: float, device: int = -1) -> Payload:
         answer: Any = None
         payload = Payload([], self.arena.allocate(100), answer, took_s=took_s)
-        self.found.offered("gold", Job(0, self.network, 0.0, payload=payload))
+        self.found.offered("gold", Job(0, self.network, 0.0, payload=payload, worked_on=device))
         return payload
 
 
@@ -421,6 +422,15 @@ def test_a_request_unlike_the_first_has_it_cut_again(
     assert len(beside.begun) == begins and (kept.slot == NO_ROOM) == begins
     assert beside.offered(1.0).slot != NO_ROOM or not begins
     assert len(beside.begun) == 1, "one at a time"
+
+
+def test_a_first_run_on_a_device_is_no_reason_to_cut_it_again(tmp_path: Path) -> None:
+    """It takes longer than later ones, and each that finds nothing makes the next pause twice as long."""
+    beside = Beside(tmp_path, 1e-3)
+    for pid, begun in ((1, 0), (2, 0), (2, 1)):
+        beside.device.pid = pid
+        beside.offered(4e-3, device=0)
+        assert len(beside.begun) == begun
 
 
 @pytest.mark.parametrize("count", [1, 2])

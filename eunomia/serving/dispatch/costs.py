@@ -152,7 +152,7 @@ class CostBook:
         """A device that had died has a network again: what was learned of it there holds."""
         self._fits(network, device, block_s)
         classes = self._shapes[network.index].found.values()
-        for first_row in {network.first_row, *(one.first_row for one in classes)}:  # before any request, there is none
+        for first_row in {network.first_row, *(one.first_row for one in classes)}:
             rows = slice(first_row, first_row + network.blocks)
             self.latency_s[rows, device] = self._known_s[rows, device]
 

@@ -164,6 +164,8 @@ def test_it_is_cut_after_its_first_answer_and_nobody_sees_it(tmp_path: Path) -> 
             assert status == 200, content
             answers.append([np.array(each["data"], np.float32).tobytes() for each in content["outputs"]])
             looks.append(seen(server))
+            if len(answers) >= 4:
+                until(lambda: server.pool.by_request.idle)
             return len(answers) >= 4 and cut(server)
 
         until(enough)
@@ -303,6 +305,20 @@ def test_a_process_that_is_killed_costs_a_try(tmp_path: Path, held: Held) -> Non
         until(lambda: held.started)
         held.go_on()
         until(lambda: cut(server))
+
+
+def test_a_server_that_stops_meanwhile_leaves_nothing(tmp_path: Path, held: Held) -> None:
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        (ours,) = tmp_path.rglob("asked-*")
+        older = ours.with_name("asked-of-a-server-that-was-killed")
+        older.mkdir()
+        os.utime(older, (0, 0))
+        asked._tidy(ours.parent)
+        assert ours.exists() and not older.exists()
+    assert held.started[0].returncode == -signal.SIGKILL and not [*tmp_path.rglob("asked-*")]
 
 
 def test_a_short_one_stays_whole_and_its_time_is_remembered(

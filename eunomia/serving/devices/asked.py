@@ -194,7 +194,7 @@ def bound(cut: CutNetwork, memory: int) -> None:
     size = cut.whole.stat().st_size
     weights = outside_file(cut.whole)
     whole = size + (weights.stat().st_size if weights.exists() else 0)
-    bound_memory(memory or 4 * whole + MEMORY)
+    bound_memory(memory or 8 * whole + MEMORY)
     most = {resource.RLIMIT_CPU: MOST_USED_S, resource.RLIMIT_FSIZE: size + ROOM, resource.RLIMIT_CORE: 0}
     for kind, soft in most.items():
         hard = resource.getrlimit(kind)[1]

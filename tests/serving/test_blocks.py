@@ -17,7 +17,7 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import optimise, session_options
-from eunomia.serving.blocks.plan import _shortest_s, choose_cuts, node_times_s, plan_blocks
+from eunomia.serving.blocks.plan import _events, _shortest_s, choose_cuts, node_times_s, plan_blocks
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
@@ -86,6 +86,9 @@ def test_nodes_inside_a_loop_are_its_own_time_and_no_other_nodes(tmp_path: Path)
     run = [node(0, 2, 8), *inner, node(1, 10, 20), node(2, 30, 3), execute(1)]
     events = [*run, {"cat": "Session", "name": "model_run", "ts": 0}]
     assert _shortest_s([*events, *events], 3) == pytest.approx([8e-6, 20e-6, 3e-6])
+    text = "[\n" + ",\n".join(map(json.dumps, [*events, *events]))
+    (tmp_path / "cut short.json").write_text(text[:-20])
+    assert [*_events(tmp_path / "cut short.json")] == [*events, *events][:-1]
 
 
 def branchy() -> onnx.ModelProto:

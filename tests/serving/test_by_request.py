@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +24,9 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices import asked, by_request
 from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
-from eunomia.serving.devices.asked import cut_anew
+from eunomia.serving.devices.asked import cut_anew, remember
 from eunomia.serving.devices.by_request import ByRequest, Tries
-from eunomia.serving.devices.cutting import CutNetwork, kept
+from eunomia.serving.devices.cutting import CutNetwork, drop_older, kept, staged
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import LoadedModel
 from eunomia.serving.devices.messages import Message
@@ -42,6 +43,13 @@ from tests.patience import until
 from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER, ask, running
 
 BLOCK_S = 1e-4
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that cuts waits for nobody, and no try for another."""
+    monkeypatch.setattr(asked, "POLITE", 0)
+    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
 
 
 def chain(side: int, nodes: int) -> bytes:
@@ -83,12 +91,12 @@ def tenants(promised_s: float = PROMISED_S) -> StaticDirectory:
     )
 
 
-def infer(server: Any, key: str, *sizes: int) -> tuple[int, Any]:
+def infer(server: Any, key: str, *sizes: int, more: Sequence[Any] = ()) -> tuple[int, Any]:
     tensors = [
         {"name": "x", "datatype": "FP32", "shape": [6], "data": [float(n) for n in range(6)]},
         {"name": "sizes", "datatype": "INT64", "shape": [2], "data": sizes},
     ]
-    return ask(server, "POST", "/v2/models/chain/infer", key, {"inputs": tensors})
+    return ask(server, "POST", "/v2/models/chain/infer", key, {"inputs": [*tensors, *more]})
 
 
 def blocks(server: Server) -> int:
@@ -137,7 +145,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Held:
 def seen(server: Server) -> Any:
     """What clients see of the network."""
     about = [ask(server, "GET", f"/v2/models/chain{path}", GOLD) for path in ("", "/ready")]
-    counts = ask(server, "GET", "/v2/models/chain/stats", GOLD)[1]["model_stats"][0]["inference_count"]
+    counts = ask(server, "GET", "/v2/models/chain/stats", SILVER)[1]["model_stats"][0]["inference_count"]
     return about, counts
 
 
@@ -149,16 +157,21 @@ def test_it_is_cut_after_its_first_answer_and_nobody_sees_it(tmp_path: Path) -> 
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
         assert infer(server, GOLD, 2, 3)[0] == 400
-        before, number, answers, looks = server.pool.models["chain"], 0, [], [seen(server)]
-        while number < 4 or not cut(server):
+        before, answers, looks = server.pool.models["chain"], list[Any](), [seen(server)]
+
+        def enough() -> bool:
             status, content = infer(server, SILVER, 2, 4)
             assert status == 200, content
-            number += 1
             answers.append([np.array(each["data"], np.float32).tobytes() for each in content["outputs"]])
             looks.append(seen(server))
+            if len(answers) >= 4:
+                until(lambda: server.pool.by_request.idle)
+            return len(answers) >= 4 and cut(server)
+
+        until(enough)
         until(lambda: before.network.index not in server.pool.loading._labels)
         assert all(answer == bits for answer in answers)
-        assert [n for _, n in looks] == [*range(number + 1)]
+        assert [n for _, n in looks] == [*range(len(looks))]
         assert all(about == looks[0][0] for about, _ in looks)
         assert server.pool.models["chain"].ports == before.ports
         assert server.service.limits._states["silver"].held_bytes == 0
@@ -168,7 +181,7 @@ def test_it_is_cut_after_its_first_answer_and_nobody_sees_it(tmp_path: Path) -> 
         load(server, chain(64, 100), tmp_path)
         assert blocks(server) == len(known_s), "a start remembers it"
         network = server.pool.models["chain"].network
-        assert server.pool.costs.evident(network.first_row) and server.pool.costs.made_up_fails(network)
+        assert network.untried and not server.pool.costs.evident(network.first_row)
         status, content = infer(server, SILVER, 2, 4)
         assert [np.array(each["data"], np.float32).tobytes() for each in content["outputs"]] == bits
 
@@ -228,6 +241,32 @@ def test_two_devices_and_those_that_come_back(tmp_path: Path) -> None:
         assert status == 200 and [each["name"] for each in content["outputs"]] == ["y", "h100"]
 
 
+@pytest.mark.parametrize("names, how", [("a", "lost"), ("ab", "damaged")])
+def test_a_cut_that_the_cache_lost_is_replaced(tmp_path: Path, names: str, how: str) -> None:
+    """As it was, the network stayed away until an administrator loaded it; the damaged one was deleted for all."""
+    with serving(tmp_path, devices=[DeviceSpec(name) for name in names]) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+        until(lambda: server.pool.by_request.idle)
+        model = server.pool.models["chain"]
+        folder = Path(server.pool.by_request._cache) / f"{model.key}.blocks"
+        if how == "lost":
+            shutil.rmtree(folder)
+        else:
+            (folder / "0.onnx").write_bytes(b"no network")
+        offered, server.pool.answers.on_input = server.pool.answers.on_input, lambda tenant, job: None
+        os.kill(server.pool.devices[0].pid, signal.SIGKILL)
+        until(lambda: server.pool.models["chain"] is not model)
+        now = server.pool.models["chain"]
+        assert now.network.blocks == 1 and folder.exists() == (how == "damaged")
+        assert all(server.pool.loading.has(now, device) for device in server.pool.devices)
+        until(lambda: infer(server, SILVER, 2, 4)[0] == 200)
+        server.pool.answers.on_input = offered
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: cut(server))
+
+
 def test_a_load_meanwhile_of_the_same_file(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
@@ -253,10 +292,7 @@ def test_a_load_meanwhile_of_another_file(tmp_path: Path, held: Held) -> None:
         until(lambda: cut(server))  # by its own
 
 
-def test_a_process_that_is_killed_costs_a_try(
-    tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
+def test_a_process_that_is_killed_costs_a_try(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
         assert infer(server, SILVER, 2, 4)[0] == 200
@@ -264,10 +300,25 @@ def test_a_process_that_is_killed_costs_a_try(
         until(lambda: server.pool.by_request.idle)
         free, limits = server.pool.arena.free_bytes, server.service.limits
         assert (free, limits._states["silver"].held_bytes) == (server.pool.arena.room_bytes, 0)
+        assert not [*tmp_path.rglob("asked-*")], "nothing is left of it"
         assert not cut(server) and infer(server, SILVER, 2, 4)[0] == 200
         until(lambda: held.started)
         held.go_on()
         until(lambda: cut(server))
+
+
+def test_a_server_that_stops_meanwhile_leaves_nothing(tmp_path: Path, held: Held) -> None:
+    with serving(tmp_path) as server:
+        load(server, chain(64, 100), tmp_path)
+        assert infer(server, SILVER, 2, 4)[0] == 200
+        until(lambda: held.started)
+        (ours,) = tmp_path.rglob("asked-*")
+        older = ours.with_name("asked-of-a-server-that-was-killed")
+        older.mkdir()
+        os.utime(older, (0, 0))
+        asked._tidy(ours.parent)
+        assert ours.exists() and not older.exists()
+    assert held.started[0].returncode == -signal.SIGKILL and not [*tmp_path.rglob("asked-*")]
 
 
 def test_a_short_one_stays_whole_and_its_time_is_remembered(
@@ -278,11 +329,40 @@ def test_a_short_one_stays_whole_and_its_time_is_remembered(
         with serving(tmp_path, block_s=60.0) as server:
             load(server, chain(8, 1), tmp_path)
             network, costs = server.pool.models["chain"].network, server.pool.costs
-            assert costs.evident(network.first_row) == again and network.untried != again
+            assert network.untried and not costs.evident(network.first_row)
             assert (costs.known(network, 0) == [UNTRIED_S]) != again
             assert infer(server, SILVER, 2, 4)[0] == 200
             until(lambda: server.pool.by_request.idle)
             assert blocks(server) == 1
+
+
+def loop() -> bytes:
+    """As many steps as a client wishes."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[6] x, int64[2] sizes, int64 n) => (float[m] y, float out)
+    <bool yes = {1}> {
+        y, z = Split <axis = 0> (x, sizes)
+        s = ReduceMax <keepdims = 0> (z)
+        out = Loop <body = b (int64 i, bool c, float a) => (bool d, float e)
+            { d = Identity (c) e = Neg (a) }> (n, yes, s)
+    }"""
+    content: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return content
+
+
+def test_a_loop_of_many_steps_takes_neither_memory_nor_disk(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every step has times of its own: of 200,000 they took 3 GiB, and 500 MB of /tmp for ever."""
+    trips = {"name": "n", "datatype": "INT64", "shape": [], "data": [200_000]}
+    with serving(tmp_path) as server:
+        load(server, loop(), tmp_path)
+        place = Path(server.pool.by_request._cache)
+        before = sorted(place.iterdir())
+        assert infer(server, SILVER, 2, 4, more=[trips])[0] == 200
+        until(lambda: server.pool.by_request.idle)
+        assert asked.STEPS in caplog.text
+        assert sorted(place.iterdir()) == before
 
 
 def test_one_tenant_has_few_tries_and_leaves_some_to_others(
@@ -295,7 +375,6 @@ def test_one_tenant_has_few_tries_and_leaves_some_to_others(
         raise ModelError("it did not run again")
 
     monkeypatch.setattr(by_request, "cut_beside", in_vain)
-    monkeypatch.setattr(by_request, "PAUSE_S", 0.0)
     with serving(tmp_path) as server:
         load(server, chain(64, 100), tmp_path)
         for number in range(5):
@@ -307,7 +386,8 @@ def test_one_tenant_has_few_tries_and_leaves_some_to_others(
         until(lambda: cut(server))
 
 
-def test_the_pause_grows_and_there_is_an_end() -> None:
+def test_the_pause_grows_and_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_request, "PAUSE_S", 10.0)
     tries, due = Tries("content"), list[float]()
     for _ in range(by_request.MOST):
         now_s = max(tries.due_s, 0.0)
@@ -327,10 +407,11 @@ class Beside:
         self.model.took_s = took_s
         self.arena = Arena.create(1 << 20)
         loading: Any = SimpleNamespace(models={"net": self.model}, target_s=1e-3)
-        device: Any = SimpleNamespace(spec=DeviceSpec("a"), place=SimpleNamespace(far=False))
+        device = self.device = SimpleNamespace(spec=DeviceSpec("a"), place=SimpleNamespace(far=False))
         clock: Any = SimpleNamespace(now_s=lambda: 0.0)
         self.begun = list[Any]()
-        self.found = ByRequest([device], loading, self.arena, clock, str(tmp_path))
+        devices: Any = [device]
+        self.found = ByRequest(devices, loading, self.arena, clock, str(tmp_path))
         self.found.spawn = self.spawn
 
     def spawn(self, work: Coroutine[object, object, None]) -> Any:
@@ -338,10 +419,10 @@ class Beside:
         self.begun.append(work)
         return SimpleNamespace(done=lambda: False)
 
-    def offered(self, took_s: float) -> Payload:
+    def offered(self, took_s: float, device: int = -1) -> Payload:
         answer: Any = None
         payload = Payload([], self.arena.allocate(100), answer, took_s=took_s)
-        self.found.offered("gold", Job(0, self.network, 0.0, payload=payload))
+        self.found.offered("gold", Job(0, self.network, 0.0, payload=payload, worked_on=device))
         return payload
 
 
@@ -357,6 +438,15 @@ def test_a_request_unlike_the_first_has_it_cut_again(
     assert len(beside.begun) == begins and (kept.slot == NO_ROOM) == begins
     assert beside.offered(1.0).slot != NO_ROOM or not begins
     assert len(beside.begun) == 1, "one at a time"
+
+
+def test_a_first_run_on_a_device_is_no_reason_to_cut_it_again(tmp_path: Path) -> None:
+    """It takes longer than later ones, and each that finds nothing makes the next pause twice as long."""
+    beside = Beside(tmp_path, 1e-3)
+    for pid, begun in ((1, 0), (2, 0), (2, 1)):
+        beside.device.pid = pid
+        beside.offered(4e-3, device=0)
+        assert len(beside.begun) == begun
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -402,6 +492,12 @@ def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) ->
 FEED: dict[str, Any] = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 4])}
 
 
+def scratch(tmp_path: Path, number: int = 1) -> Path:
+    folder = tmp_path / "cache" / f"asked-{number}"
+    folder.mkdir()
+    return folder
+
+
 def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     """A device that comes back has what is in service, and a start the latest; sizes that are given must run."""
     file, cache = str(tmp_path / "chain.onnx"), str(tmp_path / "cache")
@@ -409,7 +505,7 @@ def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     before = load_network(file, cache, {}, BLOCK_S)
     kept_before = kept("", cache, {}, BLOCK_S, before.ports["key"])
     assert kept_before is not None and before.blocks == 1 and not before.asked
-    found = cut_anew(kept_before, BLOCK_S, FEED, 1)
+    found = cut_anew(kept_before, BLOCK_S, FEED, 1, scratch(tmp_path))
     after = load_network(file, cache, {}, BLOCK_S, whole_s=60.0)
     assert after.blocks == len(found.blocks) > 1 and after.has_whole and after.ports["key"] == found.name
     assert after.block_s == [seconds for *_, seconds in found.blocks] and min(after.block_s) > 0.0
@@ -422,6 +518,22 @@ def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     assert load_network(file, cache, {}, 2 * BLOCK_S).blocks == 1, "others' blocks are not its"
     with pytest.raises(ModelError, match="trial input"):
         load_network(file, cache, {"x": [6], "sizes": [2]}, BLOCK_S)
+    short = {**FEED, "x": np.full(6, 1e-3, np.float32)}
+    remember(kept_before, BLOCK_S, {name: [*array.shape] for name, array in short.items()}, 1e-6)
+    last = load_network(file, cache, {}, BLOCK_S)
+    assert last.block_s == [1e-6], "not the longest"
+    os.utime(found.folder / "plan.json")
+    assert load_network(file, cache, {}, BLOCK_S).blocks == after.blocks
+    drop_older(found, BLOCK_S, [])
+    there = {*(tmp_path / "cache").glob(f"{found.key}-{BLOCK_S!r}-*.blocks")}
+    assert there == {kept_before.folder, found.folder}
+    number = (found.folder / "0.onnx").stat().st_ino
+    with staged(found, scratch(tmp_path, 2)) as stage:
+        shutil.copytree(found.folder, stage, dirs_exist_ok=True)
+        (stage / "plan.json").write_text("{}")
+    assert (found.folder / "plan.json").read_text() == "{}"
+    assert (found.folder / "0.onnx").stat().st_ino == number, "what a device may be reading stays"
+    (found.folder / "plan.json").write_text(found.plan(found.asked))
     os.remove(found.folder / "0.onnx")
     assert load_network(file, cache, {}, BLOCK_S).blocks == 1, "what is damaged is made again"
 
@@ -436,6 +548,6 @@ def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pyt
     Path(file).write_bytes(chain(64, 100))
     whole = kept("", cache, {}, BLOCK_S, load_network(file, cache, {}, BLOCK_S).ports["key"])
     monkeypatch.setattr(asked, "sessions_of", sessions)
-    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1).blocks) == 1
+    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1, scratch(tmp_path)).blocks) == 1
     again = load_network(file, cache, {}, BLOCK_S)
     assert again.blocks == 1 and again.block_s != [UNTRIED_S]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,31 +141,42 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = RUNS
         with on_trial(feed, ports_of(optimised.model)):
             for _ in range(runs + 1):
                 whole.run(live_of(feed))
-        events = json.loads(Path(session.end_profiling()).read_text())
-    return _shortest_s(events, len(optimised.model.graph.node))
+        return _shortest_s(_events(Path(session.end_profiling())), len(optimised.model.graph.node))
 
 
-def _shortest_s(events: Sequence[Data], nodes: int) -> list[float]:
+def _events(profile: Path) -> Iterator[Data]:
+    """One at a time, as there may be a million, each on a line; the last may lack its end, where no room was left."""
+    with profile.open(errors="replace") as lines:
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                event = json.loads(line.strip().rstrip(","))
+                if isinstance(event, dict):
+                    yield event
+
+
+def _shortest_s(events: Iterable[Data], nodes: int) -> list[float]:
     """Durations by node index; a node that the profiler never saw counts as 0."""
     seen: dict[int, list[float]] = {}
-    for event in _outermost(events):
-        seen.setdefault(int(event["args"]["node_index"]), []).append(event["dur"] * 1e-6)
+    for _, node, lasted_us in _outermost(events):
+        seen.setdefault(node, []).append(lasted_us * 1e-6)
     return [min(seen.get(n, [0.0])) for n in range(nodes)]
 
 
-def _outermost(events: Sequence[Data]) -> list[Data]:
-    """Nodes of the network itself: those inside a Loop, an If or a Scan are numbered anew. Events come as they end."""
-    found, ended, inside = list[Data](), list[Data](), list[Data]()
+def _outermost(events: Iterable[Data]) -> Iterator[tuple[int, int, int]]:
+    """Begin, number and length of the network's own nodes: those inside a Loop, an If or a Scan are numbered anew.
+
+    Events come as they end.
+    """
+    ended, inside = list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-            ended.append(event)
+            ended.append((event["ts"], int(event["args"]["node_index"]), event["dur"]))
         elif event["name"] == "SequentialExecutor::Execute":  # of one graph: all that has begun since then
             inside = []
-            while ended and ended[-1]["ts"] >= event["ts"]:
+            while ended and ended[-1][0] >= event["ts"]:
                 inside.append(ended.pop())
         elif event["name"] == "model_run":
-            found += inside
-    return found
+            yield from inside
 
 
 def _block(model: onnx.ModelProto, piece: Segment, types: dict[str, int], estimate_s: float) -> Block:

@@ -14,17 +14,22 @@ import json
 import mmap
 import os
 import resource
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.blocks import BlockPlan, Optimised, cut_by, uncut
+from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.plan import RUNS, node_times_s, of_sizes
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.cutting import BLOCKS, PLAN, Block, CutNetwork, kept, lists, staged, write_blocks
@@ -39,11 +44,19 @@ from eunomia.serving.devices.strings import Strings
 
 POLITE = 13  # a core that is never idle gives it some 5 % of its time
 MOST_S, MOST_USED_S = 600.0, 30  # on the clock, and of processor time: an input may be made to run for ever
+ROOM, MEMORY = 64 * 1024**2, 512 * 1024**2  # bytes, besides the network: of each file, and in all
 SPEND_S = 3.0  # on each of two timings: of a long network, fewer runs
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 COPIED = b"."  # what it says once the input is its own
 GONE = "the cache does not hold it any more"
 AGAIN = "a request's input did not run again"
+OF_ROOM = -signal.SIGABRT, -signal.SIGSEGV  # the runtime's profiler ends so, where it may take no more
+STEPS = "it has too many steps to be timed"  # a Loop may have millions, each with times of its own
+SCRATCH = "asked-"  # in the cache, with all that a process leaves that is ended
+
+
+class TooManySteps(ModelError):
+    """Their times find no room."""
 
 
 async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
@@ -52,27 +65,42 @@ async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) 
     ``took_s``: a run, inf where none came to its end. ``copied``: called once the input is not needed any more.
     """
     runs = int(min(max(SPEND_S / took_s, 1.0), RUNS))
-    process = subprocess.Popen(  # by the event loop's thread, with which it ends
-        [sys.executable, "-m", "eunomia.serving.devices.asked"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=(order["arena"],),
-        env={**os.environ, **UTF_8, **ONE_THREAD},
-    )
-    tell = partial(asyncio.get_running_loop().call_soon_threadsafe, copied)
-    try:
-        async with asyncio.timeout(MOST_S):
-            said = await asyncio.to_thread(_talk, process, json.dumps({**order, "runs": runs}), tell)
-    except TimeoutError:
-        raise ModelError(f"it was not cut within {MOST_S:.0f} s") from None
-    finally:
-        process.kill()  # the thread that hears it ends, too
-    if process.returncode == REFUSED:
+    told = json.dumps({**order, "runs": runs, "polite": POLITE})
+    await asyncio.to_thread(_tidy, Path(order["cache"]))
+    with tempfile.TemporaryDirectory(
+        prefix=SCRATCH, dir=order["cache"], ignore_cleanup_errors=True
+    ) as scratch:
+        process = subprocess.Popen(  # by the event loop's thread, with which it ends
+            [sys.executable, "-m", "eunomia.serving.devices.asked"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(order["arena"],),
+            env={**os.environ, **UTF_8, **ONE_THREAD, "TMPDIR": scratch},
+        )
+        tell = partial(asyncio.get_running_loop().call_soon_threadsafe, copied)
+        try:
+            async with asyncio.timeout(MOST_S):
+                said = await asyncio.to_thread(_talk, process, told, tell)
+        except TimeoutError:
+            raise ModelError(f"it was not cut within {MOST_S:.0f} s") from None
+        finally:
+            process.kill()  # the thread that hears it ends, too
+            process.wait()
+    said = said.rpartition("\n")[2]
+    if process.returncode == REFUSED or (process.returncode in OF_ROOM and said == STEPS):
         raise ModelError(said)
     found = None if process.returncode else kept("", order["cache"], {}, order["target_s"], said)
     if found is None:
         raise ModelError(f"the process that cuts it {how_it_ended(process.returncode, said.encode())}")
     return found
+
+
+def _tidy(cache: Path) -> None:
+    """Away with what others left here whose server was killed, too."""
+    for folder in cache.glob(f"{SCRATCH}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > 2 * MOST_S:
+                shutil.rmtree(folder)
 
 
 def _talk(process: subprocess.Popen[bytes], order: str, copied: Callable[[], object]) -> str:
@@ -104,16 +132,21 @@ def _copy(memory: memoryview, tensor: Placed) -> Tensor:
     return value.numpy() if isinstance(value, Strings) else value.copy()
 
 
-def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, runs: int) -> CutNetwork:
+def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, runs: int, scratch: Path) -> CutNetwork:
     """The same network in the cache, cut by the times of an input; in one block if its pieces do not run.
 
-    Raises what the runtime raises.
+    ``scratch``: a folder there for all that is not whole yet. Raises TooManySteps, and what the runtime raises.
     """
     import onnx
 
     model = onnx.load(str(cut.whole), load_external_data=False)
-    optimised = Optimised(cut.key, model, cut.whole)
-    plan = cut_by(optimised, node_times_s(optimised, feed, runs), target_s)
+    optimised = Optimised(cut.key, model, scratch / cut.whole.name)  # beside it, pieces are tried
+    for file in filter(Path.exists, (cut.whole, outside_file(cut.whole))):
+        os.link(file, scratch / file.name)
+    times_s = node_times_s(optimised, feed, runs)
+    if not any(times_s):
+        raise TooManySteps(STEPS)
+    plan = cut_by(optimised, times_s, target_s)
     if len(plan.blocks) > 1:
         with contextlib.suppress(Exception):  # a piece may lack shapes that the whole has
             return _measured(plan, optimised, cut, target_s, feed, runs)
@@ -125,7 +158,7 @@ def _measured(
 ) -> CutNetwork:
     blocks, sizes = lists(plan), {name: [*array.shape] for name, array in feed.items()}
     found = asked(cut, target_s, sizes, blocks)
-    with staged(found) as stage:
+    with staged(found, optimised.path.parent) as stage:
         write_blocks(plan, optimised, stage)
         names = [(inputs, outputs) for inputs, outputs, _ in blocks]
         sessions = sessions_of(replace(found, folder=stage))
@@ -156,21 +189,35 @@ def remember(cut: CutNetwork, target_s: float, sizes: Shapes, took_s: float) -> 
         (stage / PLAN).write_text(found.plan(sizes))
 
 
+def bound(cut: CutNetwork, memory: int) -> None:
+    """What this process may take from now on, as an input may be made to have it take all; ``memory``: if not 0."""
+    size = cut.whole.stat().st_size
+    weights = outside_file(cut.whole)
+    whole = size + (weights.stat().st_size if weights.exists() else 0)
+    bound_memory(memory or 8 * whole + MEMORY)
+    most = {resource.RLIMIT_CPU: MOST_USED_S, resource.RLIMIT_FSIZE: size + ROOM, resource.RLIMIT_CORE: 0}
+    for kind, soft in most.items():
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (soft if hard < 0 else min(soft, hard), hard))
+
+
 def main() -> int:
     """Entry point of the process."""
     told = json.load(sys.stdin)
-    os.nice(POLITE)
+    os.nice(told["polite"])
     end_first()
     feed = own_inputs(told["arena"], told["inputs"])
     os.write(sys.stdout.fileno(), COPIED)
-    bound_memory(told["memory"])
-    resource.setrlimit(resource.RLIMIT_CPU, (MOST_USED_S, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     target_s, cut = told["target_s"], kept("", told["cache"], {}, told["target_s"], told["name"])
     if cut is None:
         print(GONE)
         return REFUSED
+    bound(cut, told["memory"])
+    print(STEPS, flush=True)  # if it ends by that
     try:
-        print(cut_anew(cut, target_s, feed, told["runs"]).name)
+        print(cut_anew(cut, target_s, feed, told["runs"], Path(tempfile.gettempdir())).name)
+    except TooManySteps:
+        return REFUSED
     except Exception as error:  # its words may hold values of the input
         print(AGAIN + ": it lacks memory" * (out_of_memory(error) is not None))
         return REFUSED

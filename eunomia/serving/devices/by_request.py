@@ -25,7 +25,7 @@ from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.asked import cut_beside, remember
 from eunomia.serving.devices.axes import Shapes
-from eunomia.serving.devices.cutting import content_of, kept
+from eunomia.serving.devices.cutting import content_of, drop_older, kept
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.devices.messages import Placed
@@ -78,6 +78,7 @@ class ByRequest:
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]]
         self.turn = asyncio.Lock()
         self._tries: dict[str, Tries] = {}
+        self._ran: dict[tuple[int, int], int] = {}  # by network and device: the process in which it has run
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -88,9 +89,10 @@ class ByRequest:
     def offered(self, tenant: str, job: Job) -> None:
         """A request has run, and its input is still there."""
         model, payload = self._loading.models.get(job.network.name), job.payload
-        if not self.idle or model is None or model.network is not job.network:
+        if model is None or model.network is not job.network:
             return
-        if not all(stays(device) for device in self._devices):
+        first = self._first(model.network.index, job.worked_on)
+        if not self.idle or not all(stays(device) for device in self._devices) or (first and model.took_s):
             return
         took_s = payload.took_s
         if took_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.took_s):
@@ -98,6 +100,34 @@ class ByRequest:
         elif not model.took_s:
             model.took_s = took_s
             self._task = self.spawn(self._remember(model, payload.inputs))
+
+    def _first(self, network: int, device: int) -> bool:
+        """Whether it is the first run since a process loaded it, which takes longer than later ones."""
+        if device < 0:
+            return False
+        pid = self._devices[device].pid
+        if first := self._ran.get((network, device)) != pid:
+            there = {model.network.index for model in self._loading.models.values()}
+            self._ran = {key: value for key, value in self._ran.items() if key[0] in there}
+            self._ran[network, device] = pid
+        return first
+
+    def lost(self, model: LoadedModel, cut: str) -> None:
+        """A device came back, and found ``cut`` instead in the cache: all take that."""
+        self.spawn(self._instead(model, cut))
+
+    async def _instead(self, model: LoadedModel, cut: str) -> None:
+        name = model.network.name
+        async with self.turn:
+            if self._loading.models.get(name) is not model:
+                return
+            log.warning("the cache has lost the cut of '%s', which takes its own place", name)
+            try:
+                await self.place(model, cut)
+            except ModelError as error:
+                log.warning("'%s' does not take its own place: %s", name, error)
+                return
+            self._loading.on_away(name, "")
 
     def _begin(self, tenant: str, model: LoadedModel, payload: Payload, took_s: float) -> None:
         name, content, now_s = model.network.name, content_of(model.key), self._clock.now_s()
@@ -133,11 +163,15 @@ class ByRequest:
             }
             cut = await cut_beside(order, took_s, held.close)
             model.took_s = sum(seconds for *_, seconds in cut.blocks)
+            if len(cut.blocks) == 1:
+                log.info("'%s' stays whole: a request's input takes %.1f ms", name, 1e3 * model.took_s)
             async with self.turn:
                 now = self._loading.models.get(name)  # loaded anew, perhaps, and as this one was
                 if now is not None and now.key == model.key != cut.name and len(cut.blocks) > 1:
                     await self.place(now, cut.name)
                     tries.used += 1
+                    needed = {each.key for each in self._loading.models.values()}
+                    await asyncio.to_thread(drop_older, cut, self._loading.target_s, needed)
                     log.warning("'%s' is cut into %d blocks by a request's input", name, len(cut.blocks))
         except Away as error:
             log.warning("'%s' is not cut yet: %s", name, error)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,10 +78,15 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
 
 
 @contextlib.contextmanager
-def staged(cut: CutNetwork) -> Iterator[Path]:
-    """A folder to fill inside the block; behind it, it is the cut's, in one step."""
-    with tempfile.TemporaryDirectory(dir=cut.folder.parent) as stage:
+def staged(cut: CutNetwork, scratch: Path | None = None) -> Iterator[Path]:
+    """A folder to fill inside the block, in ``scratch`` if that is given; behind it, it is the cut's, in one step."""
+    with tempfile.TemporaryDirectory(dir=scratch or cut.folder.parent) as stage:
         yield Path(stage)
+        files = [file.name for file in Path(stage).iterdir() if file.name != PLAN]
+        with contextlib.suppress(OSError):
+            if not any(filecmp.cmpfiles(stage, cut.folder, files, shallow=False)[1:]):
+                os.replace(f"{stage}/{PLAN}", cut.folder / PLAN)  # a device may be about to read the others
+                return
         shutil.rmtree(cut.folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # another device was quicker
             shutil.copytree(stage, f"{stage}.whole", copy_function=os.link)
@@ -125,11 +131,14 @@ def _planned(
         return uncut(optimised), {}, str(error)[:LONGEST]
 
 
-def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork | None:
+def kept(
+    path: str, cache: str, shapes: Shapes, target_s: float, key: str = "", *, asked: bool = True
+) -> CutNetwork | None:
     """What an earlier call left in the cache, of this file or this content; reading it makes no other thread wait.
 
     It is what was found with the same ``shapes``: others may not fit, and without any, some must be found. Of several,
-    the one for the longest input; without ``shapes``, a request's may be among them. ``key`` may be a cut's name.
+    the one for the longest input; without ``shapes``, the last that a request's input cut comes before, if ``asked``.
+    ``key`` may be a cut's name.
     """
     if key and (exact := _read(Path(cache) / f"{key}{BLOCKS}")) is not None:
         return exact[0]
@@ -138,9 +147,24 @@ def kept(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") 
     fit = [
         cut
         for cut, sizes in filter(None, found)
-        if (not shapes if cut.asked else {**cut.tried, **shapes} == sizes)
+        if (asked and not shapes if cut.asked else {**cut.tried, **shapes} == sizes)
     ]
-    return max(fit, key=lambda cut: sum(block[2] for block in cut.blocks), default=None)
+    return max(fit, key=_worth, default=None)
+
+
+def _worth(cut: CutNetwork) -> tuple[int, float]:
+    written_ns = 0
+    with contextlib.suppress(OSError):
+        written_ns = (cut.folder / PLAN).stat().st_mtime_ns if cut.asked else 0
+    return written_ns, sum(seconds for *_, seconds in cut.blocks)
+
+
+def drop_older(cut: CutNetwork, target_s: float, needed: Collection[str]) -> None:
+    """What else requests' inputs cut of the same content; ``needed``: names of cuts in service."""
+    for folder in cut.folder.parent.glob(f"{_prefix(cut.key, target_s)}*{BLOCKS}"):
+        found = None if folder.stem in {cut.name, *needed} else _read(folder)
+        if found is not None and found[0].asked:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(folder: Path) -> tuple[CutNetwork, Shapes] | None:

@@ -185,7 +185,7 @@ class Execution:
             self._failed(device, message, follows)
             hits = None
         else:
-            if self.dispatcher.costs.made_up_fails(run.job.network):
+            if run.job.network.untried:
                 run.job.payload.took_s += message["ends_s"][-1] - message["ends_s"][0]
             hits = self._ended(device, run, message, follows)
         if follows is not None:
@@ -207,7 +207,7 @@ class Execution:
             held_ms = 1e3 * (message["span_s"][1] - message["span_s"][0])
             for member in (run.job, *run.job.together):
                 member.felled = True
-            if self.dispatcher.costs.made_up_fails(run.job.network) and not run.job.together:
+            if run.job.network.untried and not run.job.together:
                 run.job.payload.took_s += 1e-3 * held_ms
                 self.answers.offer(run.job)  # in blocks it may run to its end
             self.fail(run, TooLong(TOO_LONG.format(run.job.network.name, held_ms)))

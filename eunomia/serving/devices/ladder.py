@@ -65,7 +65,7 @@ class Ladder:
         if climb is None:
             if (
                 self._closed
-                or self._costs.made_up_fails(job.network)
+                or job.network.untried
                 or self._loading.models.get(job.network.name) is None
                 or not isinstance(job.group, tuple)
             ):

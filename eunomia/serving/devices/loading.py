@@ -52,8 +52,8 @@ class LoadedModel:
 class Loading:
     """Loads, and the answers that they wait for. ``away``: networks, by number, that no device has, and why.
 
-    ``on_away``: told of each such network, by name, and of its return, with an empty reason. ``batches``: whether
-    requests may share a run, so that a network is tried for that too.
+    ``on_away``: told of each such network, by name, and of its return, with an empty reason. ``on_lost``: of one whose
+    cut the cache has lost, and what is there instead. ``batches``: whether requests may share a run: that is tried.
     """
 
     batches = False
@@ -62,6 +62,7 @@ class Loading:
         self.models: dict[str, LoadedModel] = {}
         self.away: dict[int, str] = {}
         self.on_away: Callable[[str, str], None] = lambda name, why: None
+        self.on_lost: Callable[[LoadedModel, str], None] = lambda model, cut: None
         self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
         self._devices, self._costs, self.target_s = devices, costs, min(target_s, LOAD_S)
         self._whole_s = min(whole_s, LOAD_S)  # devices keep networks up to this length in one piece too
@@ -106,15 +107,14 @@ class Loading:
         inputs, outputs = answers[0]["inputs"], answers[0]["outputs"]
         rows, sizes = trial_shape(inputs, asked or shapes)
         whole, blocks = all(answer["whole"] for answer in answers), len(answers[0]["block_s"])
-        if guessed := untried and not asked:
+        if untried and not asked:
             why = answers[0]["untried"]
             log.warning("'%s' is not cut, and its first requests tell what it takes: %s", name, why)
-        network = self._costs.add(name, blocks, whole=whole, rows=rows, sizes=sizes, untried=guessed)
+        network = self._costs.add(name, blocks, whole=whole, rows=rows, sizes=sizes, untried=untried)
         ports: Ports = {"inputs": inputs, "outputs": outputs, "unranked": answers[0].get("unranked", [])}
         ports["axes"] = answers[0].get("axes", {})
         model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""))
         if asked:
-            self._costs.asked.add(network.index)
             model.took_s, model.rows = sum(answers[0]["block_s"]), rows
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(model, answer))
@@ -204,7 +204,9 @@ class Loading:
         network = model.network
         try:
             answer = await self._load_on(device, self.again(device, model))
-            if network.index not in self._labels:  # it was unloaded meanwhile
+            if lost := stays(device) and answer.get("key", model.key) != model.key:
+                self.on_lost(model, answer["key"])
+            if lost or network.index not in self._labels:  # it was unloaded meanwhile
                 device.tell({"kind": "unload", "model": model.label})
                 return False
             if self._known_s(device, network):

@@ -15,7 +15,7 @@ import numpy as np
 
 from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.devices.bound import Bound
-from eunomia.serving.devices.cutting import CutNetwork, content_of, prepare
+from eunomia.serving.devices.cutting import CutNetwork, content_of, kept, prepare
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
@@ -181,12 +181,16 @@ def _loaded(
 ) -> tuple[CutNetwork, list[Session]]:
     """A cut network and its sessions; uncut where the runtime does not load some piece by itself.
 
-    A piece holds no shapes of what crosses its cuts, from which some operators' sizes follow.
+    A piece holds no shapes of what crosses its cuts, from which some operators' sizes follow. What a request's input
+    cut cannot be made again, so it stays: memory may have been short.
     """
     cut = prepare(path, cache, shapes, target_s, key)
     with contextlib.suppress(Exception):  # the runtime's exceptions share no base
         return cut, sessions_of(cut)
-    shutil.rmtree(cut.folder, ignore_errors=True)  # damaged files are made again
+    if cut.asked and (uncut := kept(path, cache, shapes, target_s, cut.key, asked=False)) is not None:
+        return uncut, sessions_of(uncut)
+    if not cut.asked:
+        shutil.rmtree(cut.folder, ignore_errors=True)  # damaged files are made again
     cut = prepare(path, cache, shapes, target_s, key)
     if len(cut.blocks) > 1:
         with contextlib.suppress(Exception):

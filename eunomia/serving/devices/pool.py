@@ -68,7 +68,7 @@ class DevicePool:
         self.recovery = Recovery(self._devices, self.loading, self.execution, self.ladder, self._spawn)
         self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
         self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
-        self.answers.on_input = self.by_request.offered
+        self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
         self.sparing = Sparing(self._devices, self.loading)
         self.watching = Watching(self._devices, self.execution, self.ladder)
 

@@ -63,7 +63,6 @@ class CostBook:
         self.run_factors: dict[int, list[Latest]] = {}
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
-        self.asked: set[int] = set()  # of those that were cut by a request's input
         self._guessed: set[int] = set()  # numbers of networks that never ran
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
         self._learn = compile_learning()
@@ -91,10 +90,6 @@ class CostBook:
         else:
             shapes.add(shapes.key(rows, sizes), sizes, network.first_row)
         return network
-
-    def made_up_fails(self, network: Network) -> bool:
-        """Whether requests' inputs alone run on it."""
-        return network.untried or network.index in self.asked
 
     def _grow(self, blocks: int) -> int:
         first_row, fresh = len(self.latency_s), np.full((blocks, self.latency_s.shape[1]), np.inf)
@@ -156,8 +151,9 @@ class CostBook:
     def back(self, network: Network, device: int, block_s: list[float]) -> None:
         """A device that had died has a network again: what was learned of it there holds."""
         self._fits(network, device, block_s)
-        for one in self._shapes[network.index].found.values():
-            rows = slice(one.first_row, one.first_row + network.blocks)
+        classes = self._shapes[network.index].found.values()
+        for first_row in {network.first_row, *(one.first_row for one in classes)}:
+            rows = slice(first_row, first_row + network.blocks)
             self.latency_s[rows, device] = self._known_s[rows, device]
 
     def known(self, network: Network, device: int) -> list[float]:
@@ -175,7 +171,6 @@ class CostBook:
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
         self.apart.discard(network.index)
-        self.asked.discard(network.index)
         self._guessed.discard(network.index)
         self.run_factors.pop(network.index, None)
         for one in self._shapes.pop(network.index, ShapeClasses()).found.values():

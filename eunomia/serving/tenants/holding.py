@@ -198,7 +198,7 @@ class Holding:
         return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
 
     def _strange(self, network: Network) -> bool:
-        return self._state.costs.made_up_fails(network)
+        return network.untried
 
     def _untried(self, tenant: str, job: Job, longest_s: float) -> Untried:
         """It may be short for all that anybody knows: another one of this tenant and network runs now, or did."""

@@ -125,9 +125,9 @@ $(VENV)/.test: $(VENV)/.core requirements/test.txt
 # Programs in a folder of their own, installed nowhere: perf_analyzer, which an old release of a package of the tests
 # brings, with a library that it needs, and promtool.
 $(VENV)/.tools: $(VENV)/.system requirements/perf.txt
-	@if { $(PIP) install --no-deps --no-compile --target $(VENV)/tools --upgrade --require-hashes -r requirements/perf.txt && \
+	@if ( $(PIP) install --no-deps --no-compile --target $(VENV)/tools --upgrade --require-hashes -r requirements/perf.txt && \
 	    cd $(VENV)/tools && { $(DOWNLOAD) || { apt-get update && $(DOWNLOAD); }; } && \
-	    for one in *.deb; do dpkg -x $$one . && rm $$one; done; } >$(VENV)/tools.log 2>&1; then touch $@; \
+	    for one in *.deb; do dpkg -x $$one . && rm $$one; done ) >$(VENV)/tools.log 2>&1; then touch $@; \
 	else echo "   without perf_analyzer or promtool their tests are skipped ($(VENV)/tools.log)"; fi
 DOWNLOAD := apt-get download libb64-0d prometheus
 

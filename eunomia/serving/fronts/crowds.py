@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from eunomia.serving.fronts.sizes import Sizes
+
 T = TypeVar("T")
 
 
@@ -30,7 +32,7 @@ class Crowds(Generic[T]):
     def __init__(self) -> None:
         self.total = 0
         self._of: dict[str, Crowd[T]] = {}
-        self._sizes: dict[int, dict[str, None]] = {}  # addresses, by how many come from each
+        self._sizes = Sizes()  # of addresses
 
     def size(self, address: str) -> int:
         """How many come from there."""
@@ -66,16 +68,9 @@ class Crowds(Generic[T]):
         crowd.waiting[one] = None
 
     def largest_first(self) -> Iterator[Crowd[T]]:
-        """There are few sizes, for together they are no more than all who are here."""
-        for size in sorted(self._sizes, reverse=True):
-            yield from (self._of[address] for address in self._sizes[size])
+        """The crowds, by address."""
+        yield from (self._of[address] for address in self._sizes.largest_first())
 
     def _resized(self, address: str, before: int, now: int) -> None:
         self.total += now - before
-        if before:
-            equals = self._sizes[before]
-            del equals[address]
-            if not equals:
-                del self._sizes[before]
-        if now:
-            self._sizes.setdefault(now, {})[address] = None
+        self._sizes.change(address, before, now)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from eunomia.serving.fronts.crowds import Crowd, Crowds
+from eunomia.serving.fronts.sizes import Sizes
 from eunomia.serving.tenants.circle import STRANGERS
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ class Parties(Generic[T]):
 
     def __init__(self) -> None:
         self._of: dict[str, Crowds[T]] = {}
+        self._sizes = Sizes()
 
     def size(self, party: str) -> int:
         """How many are its."""
@@ -26,12 +28,16 @@ class Parties(Generic[T]):
 
     def join(self, party: str, address: str, one: T) -> None:
         """It waits."""
-        self._of.setdefault(party, Crowds()).join(address, one)
+        crowds = self._of.setdefault(party, Crowds())
+        crowds.join(address, one)
+        self._sizes.change(party, crowds.total - 1, crowds.total)
 
     def leave(self, party: str, address: str, one: T) -> None:
         """It is not here any more."""
         crowds = self._of[party]
+        before = crowds.total
         crowds.leave(address, one)
+        self._sizes.change(party, before, crowds.total)
         if not crowds.total:
             del self._of[party]
 
@@ -45,5 +51,5 @@ class Parties(Generic[T]):
 
     def largest_first(self) -> Iterator[Crowd[T]]:
         """The most crowded address of the largest party first; of equal ones that without a key."""
-        for party in sorted(self._of, key=lambda name: (-self._of[name].total, name != STRANGERS)):
+        for party in self._sizes.largest_first(STRANGERS):
             yield from self._of[party].largest_first()

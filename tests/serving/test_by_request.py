@@ -267,11 +267,16 @@ def test_a_cut_that_the_cache_lost_is_replaced(tmp_path: Path, names: str, how: 
         until(lambda: cut(server))
 
 
+def begun(server: Server, held: Held, folder: Path) -> list[subprocess.Popen[bytes]]:
+    """A request has come, and the process that cuts by it waits."""
+    load(server, chain(64, 100), folder)
+    assert infer(server, SILVER, 2, 4)[0] == 200
+    return until(lambda: held.started)
+
+
 def test_a_load_meanwhile_of_the_same_file(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
-        load(server, chain(64, 100), tmp_path)
-        assert infer(server, SILVER, 2, 4)[0] == 200
-        until(lambda: held.started)
+        begun(server, held, tmp_path)
         load(server, chain(64, 100), tmp_path)
         assert not cut(server)
         held.go_on()
@@ -282,9 +287,7 @@ def test_a_load_meanwhile_of_the_same_file(tmp_path: Path, held: Held) -> None:
 def test_a_load_meanwhile_of_another_file(tmp_path: Path, held: Held) -> None:
     """It is not taken for the one that was timed."""
     with serving(tmp_path) as server:
-        load(server, chain(64, 100), tmp_path)
-        assert infer(server, SILVER, 2, 4)[0] == 200
-        until(lambda: held.started)
+        begun(server, held, tmp_path)
         load(server, chain(64, 99), tmp_path)
         held.go_on()
         until(lambda: server.pool.by_request.idle)
@@ -294,9 +297,7 @@ def test_a_load_meanwhile_of_another_file(tmp_path: Path, held: Held) -> None:
 
 def test_a_process_that_is_killed_costs_a_try(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
-        load(server, chain(64, 100), tmp_path)
-        assert infer(server, SILVER, 2, 4)[0] == 200
-        until(lambda: held.started).pop().kill()
+        begun(server, held, tmp_path).pop().kill()
         until(lambda: server.pool.by_request.idle)
         free, limits = server.pool.arena.free_bytes, server.service.limits
         assert (free, limits._states["silver"].held_bytes) == (server.pool.arena.room_bytes, 0)
@@ -309,9 +310,7 @@ def test_a_process_that_is_killed_costs_a_try(tmp_path: Path, held: Held) -> Non
 
 def test_a_server_that_stops_meanwhile_leaves_nothing(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
-        load(server, chain(64, 100), tmp_path)
-        assert infer(server, SILVER, 2, 4)[0] == 200
-        until(lambda: held.started)
+        begun(server, held, tmp_path)
         (ours,) = tmp_path.rglob("asked-*")
         older = ours.with_name("asked-of-a-server-that-was-killed")
         older.mkdir()

@@ -306,6 +306,7 @@ def test_a_server_whose_database_is_gone_serves_on(tmp_path: Path, caplog: pytes
                 file.unlink(missing_ok=True)
             with contextlib.suppress(FileExistsError):
                 place.mkdir()
+        directory.close()  # and may have opened the file before it went
         with pytest.raises(OutputError):
             directory.catch_up()
         until(lambda: "tenants and keys cannot be read" in caplog.text)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.addresses import link
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
 from eunomia.inference.kernel.setup import WIDE, Rules, classes, followers, headroom, write_settings
 from eunomia.inference.options import EngineOptions
@@ -156,8 +156,8 @@ def new_state(
     arrays["types"]["start_s"] = arrays["types"]["free_s"] = np.inf
     arrays["by_type"]["value"] = np.argsort(problem.type_of, kind="stable")
     _write_noise(arrays, noise)
-    arrays["types"]["lanes"] = np.bincount(problem.type_of, minlength=wide)
-    arrays["types"]["first"] = np.cumsum(arrays["types"]["lanes"]) - arrays["types"]["lanes"]
+    of_type: Ints = np.bincount(problem.type_of, minlength=wide)
+    arrays["types"]["lanes"], arrays["types"]["first"] = of_type, np.cumsum(of_type) - of_type
     _write_start(arrays, problem, options)
     write_settings(kernel, problem, rules, options)
     sizes = {

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import View
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Floats, Tensor
 from eunomia.learning.observation.table import FAR, GLOBAL, JOB, LOST_GAP, MARGIN, PAIR
 
 
@@ -20,7 +20,7 @@ def observe(view: View) -> tuple[Floats, Floats]:
     mine = np.searchsorted(waiting["request"], r["request"])
     scale = float(waiting["iso_best_s"].mean())
     layer = float((waiting["iso_best_s"] / waiting["layers_total"]).mean())
-    laxity = r["deadline_s"] - now - r["path_best_s"]
+    laxity: Floats = r["deadline_s"] - now - r["path_best_s"]
     feasible = waiting["late"] == 0
     shorter = waiting["work_best_s"][None, :] < waiting["work_best_s"][:, None]
     due, number = waiting["deadline_s"], waiting["request"]
@@ -42,7 +42,7 @@ def observe(view: View) -> tuple[Floats, Floats]:
     owed = gap * np.where(known, r["sli_count"], 0)
     size = np.clip(np.log(work_s / scale), -4.0, 4.0)
     whole = np.clip(np.log(r["iso_best_s"] / scale), -4.0, 4.0)
-    columns = {
+    columns: dict[str, Tensor] = {
         "time_left": np.clip((r["deadline_s"] - now) / scale, -FAR, FAR),
         "laxity": np.clip(laxity / scale, -FAR, FAR),
         "work": work_s / scale,
@@ -110,7 +110,7 @@ def pair_features(view: View, index: int, running: float) -> Floats:
     laxity = job["deadline_s"] - view.now_s - job["path_best_s"]
     extra = finish - c.min()
     last = view.accelerators["last_request"]
-    columns = {
+    columns: dict[str, Tensor] = {
         "slower": np.log(c / c.min()),
         "later": np.minimum(4.0, finish / finish.min() - 1.0),
         "demand": np.minimum(4.0, b / bandwidth),

@@ -31,6 +31,7 @@ from eunomia.serving.protocol.rpc_types import Index, Managed, Named, Region, Re
 from eunomia.serving.rpc.caller import caller_of
 from eunomia.serving.rpc.ending import refuse
 from eunomia.serving.rpc.exchange import RpcExchange, read_beside
+from eunomia.serving.rpc.foresight import Sight
 from eunomia.serving.rpc.serving import Serving
 from eunomia.serving.rpc.streams import Piece, Stream
 from eunomia.serving.rpc.unary import serialized
@@ -92,7 +93,9 @@ class GrpcFront:
         return RpcExchange(self.inference, call, refuse)
 
     def _stream(self, call: Call) -> Taker:
-        return self._serving.stream(call, self._tenant(call), self._infer_each, self.inference.most_bytes)
+        who, most = self._tenant(call), self.inference.most_bytes
+        sight = Sight(self.inference, caller_of(call), who)
+        return self._serving.stream(call, who, self._infer_each, most, sight)
 
     async def _infer_each(self, stream: Stream) -> None:
         async for data in stream.messages():
@@ -104,6 +107,8 @@ class GrpcFront:
                 await stream.write([serialized(failed(data, error))])
 
     async def _infer_one(self, data: Piece, stream: Stream) -> list[bytes | memoryview]:
+        if stream.objection is not None:
+            raise stream.objection
         caller = caller_of(stream.call)
         self.service.knock(caller, "")  # before it is read
         with self.service.reading(stream.who, ""):

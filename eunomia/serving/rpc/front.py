@@ -16,6 +16,7 @@ from eunomia.core.version import __version__
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
 from eunomia.serving.http2.call import Call, Taker
+from eunomia.serving.protocol import device_regions
 from eunomia.serving.protocol.checks import FILES, check_load
 from eunomia.serving.protocol.errors import (
     BadRequest,
@@ -204,6 +205,20 @@ class GrpcFront:
             region.name, region.key = entry["name"], entry["key"]
             region.offset, region.byte_size = entry["offset"], entry["byte_size"]
         return status
+
+    def CudaSharedMemoryRegister(self, request: Named, call: Call) -> Response:  # noqa: N802, D102
+        self.service.identify(caller_of(call))
+        device_regions.register(request.name)
+        return pb.CudaSharedMemoryRegisterResponse()
+
+    def CudaSharedMemoryUnregister(self, request: Named, call: Call) -> Response:  # noqa: N802, D102
+        self.service.identify(caller_of(call))
+        return pb.CudaSharedMemoryUnregisterResponse()
+
+    def CudaSharedMemoryStatus(self, request: Named, call: Call) -> Response:  # noqa: N802, D102
+        self.service.identify(caller_of(call))
+        device_regions.look(request.name)
+        return pb.CudaSharedMemoryStatusResponse()
 
 
 def failed(data: Piece, error: ServingError) -> Response:

@@ -97,6 +97,9 @@ class NetworkConfig(Section):
         default_factory=dict
     )  # of inputs with free sizes, for the trial run
     empty: bool = False  # inputs may be empty behind the first axis: some of the runtime's kernels die of it
+    labels: dict[str, FilePath] = Field(
+        default_factory=dict
+    )  # of outputs: a text file with a label a line, as Triton's label_filename
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -152,7 +152,7 @@ class Service(Callers):
         try:
             self.limits.knock(grant)
         except ServingError as error:
-            self._refused(grant, model, error)
+            self.refused(grant, model, error)
             raise
         return name
 
@@ -167,7 +167,7 @@ class Service(Callers):
                 self.limits.charge(grant)
                 self.note(tenant, model, "", error.reason)
             elif grant is not None:
-                self._refused(grant, model, error)
+                self.refused(grant, model, error)
             raise
 
     async def infer(self, request: InferRequest, caller: Caller) -> Served:
@@ -192,7 +192,7 @@ class Service(Callers):
         try:
             return self._accept(grant, request, caller)
         except ServingError as error:
-            self._refused(grant, request.model, error, request.request_id)
+            self.refused(grant, request.model, error, request.request_id)
             raise
 
     def leave(self, inside: Inside) -> Served:
@@ -259,7 +259,7 @@ class Service(Callers):
             )
             submit = partial(self._submit, grant, job, inputs, caller.traceparent)
             enter = partial(self._admit, grant, job, submit)
-            refused = partial(self._refused, grant, request.model, request=request.request_id)
+            refused = partial(self.refused, grant, request.model, request=request.request_id)
             answer = self.unsized.answer(Later(grant.name, job, size, enter, refused), enter())
             return Inside(grant, request, size, job, answer, ports)
         except BaseException:
@@ -327,7 +327,7 @@ class Service(Callers):
                 accept()
                 return submit()
 
-    def _refused(self, grant: Grant, model: str, error: ServingError, request: str = "") -> None:
+    def refused(self, grant: Grant, model: str, error: ServingError, request: str = "") -> None:
         """Count a request that was not accepted: a name that no network has must not become a label."""
         self.note(grant.name, model, request, error.reason)
         self.books.refused(grant.name, self.repository.key(model), error.reason)

@@ -37,8 +37,19 @@ def grpc(data: bytes) -> None:
     from tritonclient.grpc import service_pb2 as pb
 
     from eunomia.serving.protocol.errors import ServingError
-    from eunomia.serving.protocol.rpc import parse_message, read_message, split_message, take_contents_out
+    from eunomia.serving.protocol.fields import Heading
+    from eunomia.serving.protocol.rpc import (
+        foretold,
+        parse_message,
+        read_message,
+        split_message,
+        take_contents_out,
+    )
 
+    with suppress(ServingError):
+        heading = Heading(len(data))
+        if heading.take(data[:7]) or heading.take(data[7:]):
+            foretold(heading.content, heading.first, heading.left)
     with suppress(DecodeError, ServingError):
         pieces, raw = split_message(data, len(data))
         rest = bytes(pieces.joined())

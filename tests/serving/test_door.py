@@ -29,8 +29,8 @@ from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
 
 from eunomia.serving.fronts.connections import ConnectionLimits  # noqa: E402
 from eunomia.serving.http2.call import WINDOW  # noqa: E402
+from eunomia.serving.protocol.fields import MAX_FIELDS  # noqa: E402
 from eunomia.serving.protocol.rpc import (  # noqa: E402
-    MAX_FIELDS,
     _number,
     parse_message,
     read_message,

@@ -17,7 +17,7 @@ from eunomia.serving.fronts.foresight import WORTH, bytes_to_judge
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.holding import _Probe
 from tests.patience import PATIENCE_S
-from tests.serving.live import GOLD, SIDE, running
+from tests.serving.live import GOLD, SIDE, ask, running
 
 ROWS = 64  # pictures of 48 KiB
 
@@ -79,6 +79,21 @@ def test_what_does_not_fit_is_refused_before_it_has_come(
         line.sendall(b"".join(request([1, 3, SIDE, SIDE], image)))
         assert answer(line)[0] == 200
     assert server.service.bodies.held == {}
+
+
+def test_what_is_refused_early_is_counted_like_all_else(server: Server) -> None:
+    """As it was, a wrong shape was counted in small requests only."""
+
+    def counted() -> int:
+        _, state = ask(server, "GET", "/v2/models/small/stats", GOLD)
+        return int(state["model_stats"][0]["inference_stats"]["fail"]["count"])
+
+    before = counted()
+    head, raw = request([3, ROWS, SIDE, SIDE], bytes(4 * ROWS * 3 * SIDE * SIDE))
+    with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
+        line.sendall(head + raw[:1000])
+        assert answer(line)[0] == 400
+    assert counted() == before + 1
 
 
 def test_what_fits_is_served_all_the_same(server: Server) -> None:

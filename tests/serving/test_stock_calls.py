@@ -180,8 +180,25 @@ async def shared_memory(s: Stub) -> None:
 async def not_offered(s: Stub) -> None:
     """Calls of Triton's that this server does not have are refused as such."""
     words = "404|Not Found|UNIMPLEMENTED|not found"
-    for name in ("get_trace_settings", "get_log_settings", "get_cuda_shared_memory_status"):
+    for name in ("get_trace_settings", "get_log_settings"):
         await refused(name, partial(getattr(s.client, name), headers=s.headers), words)
+
+
+async def device_memory(s: Stub) -> None:
+    """None of a GPU's is taken; who asks for none, or forgets what is not there, hears no error, as of Triton."""
+    of = {"headers": s.headers}
+    status, forget = s.client.get_cuda_shared_memory_status, s.client.unregister_cuda_shared_memory
+    register = partial(s.client.register_cuda_shared_memory, "mine", b"aGFuZGxl", 0, 8)
+    await right("status", partial(status, **of), lambda found: not getattr(found, "regions", found))
+    await right("unregister all", partial(forget, **of), nothing)
+    await right("unregister", partial(forget, "mine", **of), nothing)
+    await refused(
+        "register",
+        partial(register, **of),
+        "region 'mine' cannot be registered: this server reads no GPU's memory",
+    )
+    await refused("status of one", partial(status, "mine", **of), "no CUDA shared memory region 'mine'")
+    await refused("a stranger", partial(forget, headers=bearer("eun_nobody")), "key is not valid")
 
 
 async def many(s: Stub) -> None:
@@ -221,6 +238,7 @@ ROWS: dict[str, Callable[[Stub], Coroutine[Any, Any, None]]] = {
     "wrong requests": mistakes,
     "system shared memory": shared_memory,
     "calls that are not offered": not_offered,
+    "shared memory of devices": device_memory,
 }
 
 

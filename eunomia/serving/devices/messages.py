@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, Protocol, TypedDict
 
 import ml_dtypes
@@ -45,7 +45,7 @@ class Ports(TypedDict):
     """All of them; ``key`` tells versions of the network's blocks apart.
 
     ``unranked``: names of inputs of which nobody says how many axes they have: one is taken. ``axes``: of each input,
-    what the file calls its axes.
+    what the file calls its axes. ``labels``: of outputs, the names of their classes.
     """
 
     inputs: list[Port]
@@ -53,6 +53,7 @@ class Ports(TypedDict):
     key: NotRequired[str]
     unranked: NotRequired[list[str]]
     axes: NotRequired[dict[str, list[str]]]
+    labels: NotRequired[Mapping[str, Sequence[str]]]
 
 
 class Placed(Port):

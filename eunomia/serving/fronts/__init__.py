@@ -30,6 +30,7 @@ class Front(Protocol):
 
 
 FRONTS: dict[str, str] = {
+    "device_memory": "eunomia.serving.fronts.device_memory:DeviceMemoryFront",
     "admin": "eunomia.serving.fronts.admin:AdminFront",
     "live": "eunomia.serving.fronts.live:LiveFront",
     "replicas": "eunomia.serving.fronts.replicas:ReplicasFront",

@@ -8,19 +8,19 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.fronts.connections import Connections
-from eunomia.serving.fronts.foresight import Foresight, bytes_to_judge
+from eunomia.serving.fronts.foresight import Beginning, Foresight, bytes_to_judge
 from eunomia.serving.fronts.head import Head
 from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
 from eunomia.serving.fronts.json_process import LARGE, JsonProcess
 from eunomia.serving.protocol.errors import ServingError, TooLarge, forget_frames
-from eunomia.serving.protocol.infer import InferRequest, write_response
-from eunomia.serving.protocol.pieces import Gathered
+from eunomia.serving.protocol.infer import InferRequest, is_plain, read_request, write_response
+from eunomia.serving.protocol.pieces import Coming, Gathered
 from eunomia.serving.protocol.pieces import Pieces as Scattered
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.bodies import Body
@@ -206,9 +206,10 @@ class HttpExchange(Exchange):
             self._judge(bytes(self.body.so_far()[:length].joined()))
 
     def _judge(self, header: bytes) -> None:
-        with self._service.reading(self.tenant, self._model):
-            left = self._head.size - len(header)
-            self._inference.foresight.foresee((self._model, self._version), header, left, self._caller)
+        what, left = (self._model, self._version), self._head.size - len(header)
+        read = partial(read_request, *what, header, Coming(left))
+        come = Beginning((*what, header, left), self._model, read, is_plain(header))
+        self._inference.foresight.foresee(come, self._caller, self.tenant)
 
     def _read_now(self, body: Scattered) -> InferRequest | None:
         return self._inference.json.read_now(self._model, self._version, body, self._length)

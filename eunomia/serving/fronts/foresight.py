@@ -5,19 +5,21 @@ Clients repeat them: what was found to fit fits again while grant and network ar
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.models.repository import ports_of
 from eunomia.serving.protocol.checks import check_inputs, check_outputs
-from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, SharedRegion, is_plain, read_request
-from eunomia.serving.protocol.pieces import Coming
+from eunomia.serving.protocol.errors import ServingError
+from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, SharedRegion
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 from eunomia.serving.visit import Caller
 
 WORTH = 256 * 1024  # bytes of a body that is worth it
-KEPT = 256  # headers that are remembered
+KEPT = 256  # beginnings that are remembered
 
 
 def bytes_to_judge(size: int, header_bytes: int | None) -> int:
@@ -27,10 +29,26 @@ def bytes_to_judge(size: int, header_bytes: int | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fits:
-    """What a header was judged by that fits; the same again fits as long as all of this is the same."""
+class Beginning:
+    """``said``: all that its judgement depends on. ``model``: its network, where that is known before it is read.
 
-    request: InferRequest
+    ``read``: the request with tensors that have not come; None = the rest may still change it. Raises ServingError.
+    ``short``: it may be kept.
+    """
+
+    said: tuple[str | bytes | int, ...]
+    model: str
+    read: Callable[[], InferRequest | None]
+    short: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Fits:
+    """What a beginning was judged by that fits; the same again fits as long as all of this is the same."""
+
+    model: str
+    version: str
+    parameters: Mapping[str, object]
     grant: Grant
     ports: Ports
 
@@ -40,31 +58,37 @@ class Foresight:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: dict[tuple[tuple[str, str], bytes, int], _Fits] = {}
+        self._known: dict[tuple[str | bytes | int, ...], _Fits] = {}
 
-    def foresee(self, what: tuple[str, str], header: bytes, size: int, caller: Caller) -> None:
-        """``what``: network and version; ``header``: the JSON before ``size`` bytes of raw tensors.
-
-        Raises ServingError.
-        """
-        known = self._known.get((what, header, size))
-        if known is not None and self._same(what, known, caller):
+    def foresee(self, come: Beginning, caller: Caller, tenant: str) -> None:
+        """Raises ServingError where it is in vain; that counts for the tenant."""
+        known = self._known.get(come.said)
+        if known is not None and self._same(known, caller):
             return
-        request = read_request(*what, header, Coming(size))
-        grant = self._service.identify(caller, request.parameters)
-        ports = foresee(self._service, request, grant, caller)
-        if is_plain(header):
+        with self._service.reading(tenant, come.model):
+            request = come.read()
+            if request is None:
+                return
+            grant = self._service.identify(caller, request.parameters)
+        try:
+            ports = foresee(self._service, request, grant, caller)
+        except ServingError as error:
+            self._service.refused(grant, request.model, error, request.request_id)
+            raise
+        if come.short:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            self._known[what, header, size] = _Fits(request, grant, ports)
+            fits = _Fits(request.model, request.version, request.parameters, grant, ports)
+            self._known[come.said] = fits
 
-    def _same(self, what: tuple[str, str], known: _Fits, caller: Caller) -> bool:
+    def _same(self, known: _Fits, caller: Caller) -> bool:
         service = self._service
-        grant = service.identify(caller, known.request.parameters)
-        entry = service.repository.entry_for(grant, *what)
-        if grant is not known.grant or ports_of(entry) is not known.ports:
-            return False
-        return not service.holding.watches(grant, service.pool.models[entry.key].network)
+        with suppress(ServingError):
+            grant = service.identify(caller, known.parameters)
+            entry = service.repository.entry_for(grant, known.model, known.version)
+            if grant is known.grant and ports_of(entry) is known.ports:
+                return not service.holding.watches(grant, service.pool.models[entry.key].network)
+        return False
 
 
 def foresee(service: Service, request: InferRequest, grant: Grant, caller: Caller) -> Ports:

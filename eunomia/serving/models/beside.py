@@ -9,10 +9,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Beside:
-    """``shapes``: of the trial. ``empty``: inputs may be so behind the first axis."""
+    """``shapes``: of the trial. ``empty``: inputs may be so behind the first axis. ``labels``: a file by output."""
 
     shapes: Mapping[str, list[int]] = field(default_factory=dict)
     empty: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 Reader = Callable[[Path], Beside]  # raises ConfigError

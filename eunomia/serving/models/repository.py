@@ -13,8 +13,9 @@ from eunomia.core.errors import ConfigError, ModelError, OutputError
 from eunomia.serving.devices.loading import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
-from eunomia.serving.models.beside import Reader, nothing, read_beside
+from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside
 from eunomia.serving.models.folder import NAME, RULE, VERSION, Found, look_through
+from eunomia.serving.models.labels import Labels, check_labels, read_labels
 from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
@@ -40,7 +41,10 @@ class Entry:
     found: bool = False  # in the folder, not in the server's file
     version: str = VERSION
     empty: bool = False  # inputs may be so behind the first axis
-    beside: Path | None = None  # of one in the folder: the file that says ``shapes`` and ``empty``
+    labels: Mapping[str, str] = field(default_factory=dict)  # of outputs: the file of their classes' names
+    beside: Path | None = (
+        None  # of one in the folder: the file that says ``shapes``, ``empty`` and ``labels``
+    )
 
     @property
     def key(self) -> str:
@@ -213,12 +217,14 @@ class Repository:
         if entry.ports is None:
             entry.state, entry.reason = "LOADING", "loading"
         try:
-            shapes, empty = entry.shapes, entry.empty
+            said = Beside(entry.shapes, entry.empty, entry.labels)
             if entry.found:
-                found = await asyncio.to_thread(read_beside, self._read, entry.beside)
-                shapes, empty = found.shapes, found.empty
-            entry.ports = await self._pool.load(entry.key, str(entry.path), shapes)
-            entry.shapes, entry.empty = shapes, empty
+                said = await asyncio.to_thread(read_beside, self._read, entry.beside)
+            labels = await asyncio.to_thread(read_labels, said.labels)
+            ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
+            self._check(entry, labels, ports)
+            entry.ports = {**ports, "labels": labels}
+            entry.shapes, entry.empty, entry.labels = said.shapes, said.empty, said.labels
         except BaseException as error:
             if entry.ports is None:
                 entry.state, entry.reason = "UNAVAILABLE", str(error) or type(error).__name__
@@ -230,6 +236,17 @@ class Repository:
                 raise BadRequest(f"model '{entry.key}' does not load: {error}") from None
             raise
         entry.state, entry.reason = "READY", ""
+
+    def _check(self, entry: Entry, labels: Labels, ports: Ports) -> None:
+        """Before it is served; one that serves goes on, as it has just been loaded. Raises ConfigError."""
+        try:
+            check_labels(labels, [port["name"] for port in ports["outputs"]])
+        except ConfigError:
+            if entry.ports is None:
+                self._pool.unload(entry.key)
+            else:
+                entry.ports = {**ports, "labels": entry.ports.get("labels", {})}
+            raise
 
     def away(self, key: str, why: str) -> None:
         """No device has this network any more; without a reason, one has it again."""

@@ -1,4 +1,4 @@
-"""The classification extension: of an output the largest values, each as the text ``value:index``.
+"""The classification extension: of an output the largest values, each as ``value:index`` or ``value:index:label``.
 
 Of a network with batches they are those of each row, of another those of the whole output. Source: Triton's
 documentation, extension_classification, which leaves open which of equal values come: here the first ones.
@@ -40,7 +40,9 @@ def with_classes(
             f"it wants {texts} classes of {values} values; at most {MOST_TEXTS} of {MOST_VALUES} are ranked in a "
             "request: send fewer rows or ask for the tensor"
         )
-    return {**outputs, **{name: _classes(table, counts[name], rows) for name, table in tables.items()}}
+    labels = ports.get("labels", {})
+    ranked_so = {n: _classes(table, counts[n], rows, labels.get(n, ())) for n, table in tables.items()}
+    return {**outputs, **ranked_so}
 
 
 def check_classes(wanted: WantedOutput, datatype: str) -> None:
@@ -57,14 +59,18 @@ def _table(name: str, output: Value, rows: bool) -> Tensor:
     return output.reshape(len(output) if rows else 1, -1) if output.size else output.reshape(0, 0)
 
 
-def _classes(table: Tensor, count: int, rows: bool) -> Strings:
+def _classes(table: Tensor, count: int, rows: bool, labels: Sequence[str]) -> Strings:
     places = largest(table, count)
     values = np.take_along_axis(table, places, 1)
     form = "{}:{}" if np.issubdtype(table.dtype, np.integer) else "{:f}:{}"
     pairs = zip(values.ravel().tolist(), places.ravel().tolist(), strict=True)
-    return Strings.of(
-        np.array([form.format(*pair) for pair in pairs], object).reshape(places.shape if rows else -1)
-    )
+    texts = [form.format(value, place) + _label(labels, place) for value, place in pairs]
+    return Strings.of(np.array(texts, object).reshape(places.shape if rows else -1))
+
+
+def _label(labels: Sequence[str], place: int) -> str:
+    """What stands behind the place; nothing where the class has no name."""
+    return f":{labels[place]}" if place < len(labels) and labels[place] else ""
 
 
 def largest(table: Tensor, count: int) -> npt.NDArray[np.intp]:

@@ -7,7 +7,7 @@ that arrived. What is left is small, or it holds numbers one by one; those go to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -17,6 +17,7 @@ from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
+from eunomia.serving.protocol.fields import DELIMITED, RAW_FIELD, fields_of
 from eunomia.serving.protocol.infer import (
     SMALL_BYTES,
     InferRequest,
@@ -27,8 +28,8 @@ from eunomia.serving.protocol.infer import (
     wanted_output,
 )
 from eunomia.serving.protocol.numbers import is_value, no_value
-from eunomia.serving.protocol.pieces import Pieces
-from eunomia.serving.protocol.raw import raw_tensor
+from eunomia.serving.protocol.pieces import Coming, Pieces
+from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.rpc_types import InferMessage, Input, Parameter
 from eunomia.serving.protocol.strings import bound_strings, contiguous, listed_strings, whole_bytes
 
@@ -47,13 +48,10 @@ CONTENTS = {
     BYTES: "bytes_contents",
 }
 FIELDS = sorted(set(CONTENTS.values()))
-INPUTS_FIELD, RAW_FIELD = 5, 7  # of inputs and raw_input_contents
+INPUTS_FIELD = 5
 RAW_ANSWER = 6  # raw_output_contents
-MAX_FIELDS = 8 * MAX_TENSORS  # of a message: inputs, outputs, parameters, raw tensors
 CONTENTS_FIELD = 5  # of an input
-VARINT, DELIMITED = 0, 2
-FIXED = {1: 8, 5: 4}  # bytes of a field of this kind
-FIELD_HEAD, WINDOW = 20, 4096  # bytes of two numbers; of what is looked at in one piece
+REGION = "shared_memory_region"
 Raw = memoryview | bytes | Pieces
 
 
@@ -65,7 +63,7 @@ def split_message(data: bytes | Pieces, most: int) -> tuple[Pieces, list[Raw]]:
     whole = data if isinstance(data, Pieces) else Pieces([data])
     rest, raw, begun, words = list[Pieces](), list[Raw](), 0, 0
     inputs: list[tuple[int, int]] = []
-    for number, start, at, end in _fields(whole, 0, len(whole), "the message"):
+    for number, start, at, end in fields_of(whole, 0, len(whole), "the message"):
         if number == RAW_FIELD:
             rest.append(whole[begun:start])
             raw.append(whole[at:end])
@@ -88,35 +86,6 @@ def split_message(data: bytes | Pieces, most: int) -> tuple[Pieces, list[Raw]]:
     return Pieces([piece for part in rest for piece in part.pieces]), raw
 
 
-def _fields(data: Pieces, at: int, end: int, whose: str) -> Iterator[tuple[int, int, int, int]]:
-    """Number, start, and place of the bytes of each field between two places; raises BadRequest.
-
-    Fields without bytes of their own are passed over.
-    """
-    window, first = memoryview(b""), at
-    for _ in range(MAX_FIELDS):
-        if at == end:
-            return
-        if at + FIELD_HEAD > first + len(window) and first + len(window) < end:
-            first, window = at, memoryview(data[at : min(at + WINDOW, end)].joined())
-        start = at
-        tag, place = _varint(window, at - first)
-        kind, size = tag & 7, 0
-        if kind == VARINT:
-            _, place = _varint(window, place)
-        elif kind == DELIMITED:
-            size, place = _varint(window, place)
-        else:
-            place += FIXED.get(kind, end + 1)
-        at = first + place
-        if at + size > end:
-            raise BadRequest("the message is no ModelInferRequest: it ends in the middle of a field")
-        if kind == DELIMITED:
-            yield tag >> 3, start, at, at + size
-        at += size
-    raise BadRequest(f"{whose} has more than {MAX_FIELDS} fields")
-
-
 def bound_words(size: int) -> None:
     """Raises BadRequest for so many bytes that are no tensors."""
     if size > SMALL_BYTES:
@@ -127,7 +96,7 @@ def bound_words(size: int) -> None:
 
 def _beside_numbers(data: Pieces, at: int, end: int) -> int:
     """How much of an input between two places is not its numbers; raises BadRequest."""
-    fields = _fields(data, at, end, "an input of the message")
+    fields = fields_of(data, at, end, "an input of the message")
     return end - at - sum(b - a for number, _, a, b in fields if number == CONTENTS_FIELD)
 
 
@@ -159,8 +128,7 @@ def read_message(
     message: InferMessage, raw_tensors: Sequence[Raw] = (), numbers: Sequence[Value | None] = ()
 ) -> InferRequest:
     """A request as the service takes it; ``numbers``: of inputs that were taken out of it. Raises BadRequest."""
-    if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
-        raise BadRequest(f"at most {MAX_TENSORS} inputs and outputs are taken")
+    _bound_tensors(message)
     raw: list[Raw] = [*message.raw_input_contents, *raw_tensors]
     inputs = list[InputTensor]()
     for n, entry in enumerate(message.inputs):
@@ -184,6 +152,28 @@ def read_message(
     )
 
 
+def foretold(head: bytes, first: int, left: int) -> InferRequest | None:
+    """The request that begins so, if ``first`` bytes of a raw tensor follow, ``left`` behind it, and the others fit.
+
+    None = something else stands there, and may change what was said. Raises BadRequest.
+    """
+    message = parse_message(head)
+    _bound_tensors(message)
+    awaited = [e for e in message.inputs if not e.HasField("contents") and REGION not in e.parameters]
+    if not awaited or any(e.datatype == BYTES for e in awaited[1:]):
+        return None
+    tensors = [check_tensor(e.name, e.datatype, [int(d) for d in e.shape]) for e in awaited[1:]]
+    sizes = [nbytes(datatype, shape) for _, datatype, shape in tensors]
+    if left != sum(1 + len(_number(size)) + size for size in sizes):
+        return None
+    return read_message(message, [Coming(size) for size in (first, *sizes)])
+
+
+def _bound_tensors(message: InferMessage) -> None:
+    if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
+        raise BadRequest(f"at most {MAX_TENSORS} inputs and outputs are taken")
+
+
 def write_message(
     request: InferRequest, version: str, outputs: Mapping[str, Value], in_regions: Mapping[str, SharedRegion]
 ) -> list[bytes | memoryview]:
@@ -195,7 +185,7 @@ def write_message(
         entry = response.outputs.add(name=name, datatype=DATATYPE_OF[array.dtype], shape=array.shape)
         region = in_regions.get(name)
         if region is not None:
-            entry.parameters["shared_memory_region"].string_param = region.region
+            entry.parameters[REGION].string_param = region.region
             entry.parameters["shared_memory_byte_size"].int64_param = array.nbytes
             if region.offset:
                 entry.parameters["shared_memory_offset"].int64_param = region.offset
@@ -255,20 +245,6 @@ def _contents(entry: Input) -> Value:
     except (OverflowError, ValueError):
         wrong = next(value for value in given if not is_value(datatype, value))
         raise BadRequest(f"tensor '{name}': {no_value(datatype, wrong)}") from None
-
-
-def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """A number, and where it ends; raises BadRequest."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise BadRequest("the message is no ModelInferRequest: a number in it does not end")
 
 
 def _parameters(parameters: Mapping[str, Parameter]) -> Json:

@@ -16,6 +16,7 @@ from eunomia.serving.protocol.packed import room_of
 from eunomia.serving.protocol.pieces import Pieces
 from eunomia.serving.protocol.rpc import parse_message, read_message, split_message, write_message
 from eunomia.serving.rpc.caller import caller_of, check_only
+from eunomia.serving.rpc.foresight import Sight
 from eunomia.serving.visit import Served
 
 
@@ -29,6 +30,7 @@ class RpcExchange(Exchange):
         self.tenant = call.tenant = self._service.knock(self._caller, "")
         self._room = self._service.bodies.open(self.tenant)
         self._room.need(CALL_BYTES)
+        self._sight = Sight(inference, self._caller, self.tenant)
         self._came = self._packed = False
         call.awaited = True
         body_s = inference.connections.limits.body_s
@@ -43,10 +45,12 @@ class RpcExchange(Exchange):
                 raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here")
         assert self._room is not None, "nothing has been read"
         self._room.need(CALL_BYTES + size + (room_of(size, self._most) if packed else 0))
+        self._sight.begin(size, packed=packed)
 
     def take(self, data: memoryview) -> None:
-        """Some of it."""
+        """Some of it; raises ServingError."""
         self.body.add(data)
+        self._sight.take(data)
 
     def whole(self) -> None:
         """The end of the call says that there is no other."""

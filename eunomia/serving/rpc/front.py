@@ -16,6 +16,7 @@ from eunomia.core.version import __version__
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
 from eunomia.serving.http2.call import Call, Taker
+from eunomia.serving.protocol import device_regions
 from eunomia.serving.protocol.checks import FILES, check_load
 from eunomia.serving.protocol.errors import (
     BadRequest,
@@ -31,6 +32,7 @@ from eunomia.serving.protocol.rpc_types import Index, Managed, Named, Region, Re
 from eunomia.serving.rpc.caller import caller_of
 from eunomia.serving.rpc.ending import refuse
 from eunomia.serving.rpc.exchange import RpcExchange, read_beside
+from eunomia.serving.rpc.foresight import Sight
 from eunomia.serving.rpc.serving import Serving
 from eunomia.serving.rpc.streams import Piece, Stream
 from eunomia.serving.rpc.unary import serialized
@@ -92,7 +94,9 @@ class GrpcFront:
         return RpcExchange(self.inference, call, refuse)
 
     def _stream(self, call: Call) -> Taker:
-        return self._serving.stream(call, self._tenant(call), self._infer_each, self.inference.most_bytes)
+        who, most = self._tenant(call), self.inference.most_bytes
+        sight = Sight(self.inference, caller_of(call), who)
+        return self._serving.stream(call, who, self._infer_each, most, sight)
 
     async def _infer_each(self, stream: Stream) -> None:
         async for data in stream.messages():
@@ -104,6 +108,8 @@ class GrpcFront:
                 await stream.write([serialized(failed(data, error))])
 
     async def _infer_one(self, data: Piece, stream: Stream) -> list[bytes | memoryview]:
+        if stream.objection is not None:
+            raise stream.objection
         caller = caller_of(stream.call)
         self.service.knock(caller, "")  # before it is read
         with self.service.reading(stream.who, ""):
@@ -199,6 +205,20 @@ class GrpcFront:
             region.name, region.key = entry["name"], entry["key"]
             region.offset, region.byte_size = entry["offset"], entry["byte_size"]
         return status
+
+    def CudaSharedMemoryRegister(self, request: Named, call: Call) -> Response:  # noqa: N802, D102
+        self.service.identify(caller_of(call))
+        device_regions.register(request.name)
+        return pb.CudaSharedMemoryRegisterResponse()
+
+    def CudaSharedMemoryUnregister(self, request: Named, call: Call) -> Response:  # noqa: N802, D102
+        self.service.identify(caller_of(call))
+        return pb.CudaSharedMemoryUnregisterResponse()
+
+    def CudaSharedMemoryStatus(self, request: Named, call: Call) -> Response:  # noqa: N802, D102
+        self.service.identify(caller_of(call))
+        device_regions.look(request.name)
+        return pb.CudaSharedMemoryStatusResponse()
 
 
 def failed(data: Piece, error: ServingError) -> Response:

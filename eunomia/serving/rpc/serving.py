@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 
 from eunomia.serving.http2.call import Call
-from eunomia.serving.rpc.streams import Places, Stream
+from eunomia.serving.rpc.streams import Places, Sight, Stream
 from eunomia.serving.rpc.unary import CONTROL_BYTES, Answer, Unary
 
 
@@ -21,10 +21,15 @@ class Serving:
         return Unary(call, who, answer, self._places.common)
 
     def stream(
-        self, call: Call, who: str, behave: Callable[[Stream], Awaitable[None]], most: int = CONTROL_BYTES
+        self,
+        call: Call,
+        who: str,
+        behave: Callable[[Stream], Awaitable[None]],
+        most: int = CONTROL_BYTES,
+        sight: Sight | None = None,
     ) -> Stream:
-        """Many messages; each stream takes one of its caller's places."""
-        return Stream(call, who, self._places, behave, most)
+        """Many messages; each stream takes one of its caller's places. ``sight``: judges what comes of them."""
+        return Stream(call, who, self._places, behave, most, sight)
 
     def watching(self, who: str) -> AbstractContextManager[None]:
         """A place among those who watch the server's health; raises Refused."""

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from eunomia.serving.http2.call import NOBODY, Call
-from eunomia.serving.protocol.errors import Expired, TooLarge
+from eunomia.serving.protocol.errors import Expired, ServingError, TooLarge
 from eunomia.serving.rpc.caller import packing_of, timeout_s
 from eunomia.serving.rpc.ending import refuse
 from eunomia.serving.rpc.unary import CONTROL_BYTES, Common
@@ -60,8 +61,26 @@ class Places:
         return (self.strange if group_of(who) == STRANGERS else self.known).now(who)
 
 
+class Sight(Protocol):
+    """Judges messages before they are whole."""
+
+    @property
+    def content(self) -> bytes:
+        """The beginning of one that it refuses."""
+        ...
+
+    def begin(self, size: int, *, packed: bool) -> None:
+        """A message of so many bytes comes."""
+
+    def take(self, data: memoryview) -> None:
+        """Some of it; raises ServingError."""
+
+
 class Stream:
-    """One such call, and its taker. ``who``: the tenant, or what stands for a caller without a key. Raises Refused."""
+    """One such call, and its taker. ``who``: the tenant, or what stands for a caller without a key. Raises Refused.
+
+    ``objection``: to the message that was read last, of which there is no more than its beginning.
+    """
 
     def __init__(
         self,
@@ -70,10 +89,12 @@ class Stream:
         places: Places,
         behave: Callable[[Stream], Awaitable[None]],
         most: int = CONTROL_BYTES,
+        sight: Sight | None = None,
     ) -> None:
         left_s = timeout_s(call.fields.get("grpc-timeout"))
         self.call, self.who, self._places, self._behave = call, who, places, behave
-        self._most = most
+        self._most, self._sight = most, sight
+        self.objection: ServingError | None = None
         payer = STRANGERS if group_of(who) == STRANGERS else who
         self._unread = Unread(partial(places.common.bodies.open, payer), most)
         self._small, self._is_small, self._packed = bytearray(), False, False  # of the message that comes
@@ -99,17 +120,30 @@ class Stream:
         self._packed, self._small = packed, bytearray()
         self._is_small = size <= SMALL
         self._unread.begin(size, packed=packed)
+        if self._sight is not None:
+            self._sight.begin(size, packed=packed)
 
     def take(self, data: memoryview) -> None:
         """Some of it."""
         if self._is_small:
             self._small += data
-        else:
-            self._unread.take(data)
+        elif self._unread.take(data) and self._sight is not None:
+            self._look(self._sight, data)
+
+    def _look(self, sight: Sight, data: memoryview) -> None:
+        """What is refused is answered in its turn, and what still comes of it goes nowhere."""
+        try:
+            sight.take(data)
+        except ServingError as error:
+            self._unread.refuse(sight.content, error)
+            self._waits()
 
     def whole(self) -> None:
         """It can be read; raises Refused."""
-        self._unread.whole(bytes(self._small), packed=self._packed)
+        if self._unread.whole(bytes(self._small), packed=self._packed):
+            self._waits()
+
+    def _waits(self) -> None:
         self.call.unread += 1
         self._wake()
 
@@ -143,9 +177,12 @@ class Stream:
         if not self._unread:
             return None
         await self._places.turn(self.who)
-        message, packed = await self._unread.next()
+        message = await self._unread.next()
         self.call.read()
-        return await self._places.common.unpack(message, self._most, self.who) if packed else message
+        self.objection = message.objection
+        if message.packed:
+            return await self._places.common.unpack(message.content, self._most, self.who)
+        return message.content
 
     async def write(self, pieces: Sequence[Piece]) -> None:
         """A message; returns when the client's window has let it out."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from eunomia.serving.http2.call import PREFIX
 from eunomia.serving.http2.outlet import CALL_BYTES
+from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.protocol.packed import room_of
 from eunomia.serving.protocol.pieces import Gathered
 from eunomia.serving.tenants.bodies import Body
@@ -19,6 +20,15 @@ SMALL, READ = (
 )  # bytes of a message that lies among others; of such that have been read and stay
 
 
+@dataclass(frozen=True, slots=True)
+class Message:
+    """``objection``: why it is refused, of which no more than the beginning is here."""
+
+    content: bytes | memoryview
+    packed: bool = False
+    objection: ServingError | None = None
+
+
 @dataclass
 class Large:
     """A message of its own."""
@@ -26,6 +36,7 @@ class Large:
     packed: bool
     room: Body
     message: Gathered = field(default_factory=Gathered)
+    objection: ServingError | None = None
 
 
 @dataclass
@@ -44,6 +55,7 @@ class Unread:
         self._open, self._most = room, most
         self._here = deque[Large | Small]()
         self._large: Large | None = None  # that comes
+        self._in_vain = False  # what comes has been refused
 
     def __bool__(self) -> bool:
         """Whether a whole one waits."""
@@ -51,43 +63,58 @@ class Unread:
 
     def begin(self, size: int, *, packed: bool) -> None:
         """A message of so many bytes comes; raises Refused."""
+        self._in_vain = False
         if size > SMALL:
             self._large = Large(packed, self._open())
             self._large.room.need(CALL_BYTES + size + (room_of(size, self._most) if packed else 0))
 
-    def take(self, data: memoryview) -> None:
-        """Some of it, of a large one."""
+    def take(self, data: memoryview) -> bool:
+        """Some of it, of a large one; whether it is kept."""
         if self._large is not None:
             self._large.message.add(data)
+        return self._large is not None
 
-    def whole(self, small: bytes, *, packed: bool) -> None:
-        """All of it is here; ``small``: what it holds, if it is. Raises Refused."""
+    def refuse(self, beginning: bytes, objection: ServingError) -> None:
+        """The one that comes waits no longer; nothing but its beginning is kept."""
+        large, self._large = self._large, None
+        assert large is not None, "a large one comes"
+        self._in_vain = True
+        large.message, large.objection = Gathered(), objection
+        large.message.add(beginning)
+        large.room.shrink(CALL_BYTES + len(beginning))
+        self._here.append(large)
+
+    def whole(self, small: bytes, *, packed: bool) -> bool:
+        """All of it is here; ``small``: what it holds, if it is. Whether it waits from now on. Raises Refused."""
+        if self._in_vain:
+            return False
         large, self._large = self._large, None
         if large is not None:
             self._here.append(large)
-            return
+            return True
         last = self._here[-1] if self._here else None
         if not isinstance(last, Small):
             last = Small(self._open())
             self._here.append(last)
         last.room.need(CALL_BYTES + len(last.data) + PREFIX + len(small))
         last.data += bytes([packed]) + len(small).to_bytes(4, "big") + small
+        return True
 
-    async def next(self) -> tuple[bytes | memoryview, bool]:
-        """The first, and whether it is packed."""
+    async def next(self) -> Message:
+        """The first."""
         first = self._here[0]
         if isinstance(first, Large):
             self._here.popleft()
             whole = first.message.so_far()
             try:
                 if first.message.size < Gathered.LARGE:
-                    return bytes(whole.joined()), first.packed
-                return await asyncio.to_thread(whole.whole), first.packed
+                    return Message(bytes(whole.joined()), first.packed, first.objection)
+                return Message(await asyncio.to_thread(whole.whole), first.packed)
             finally:
                 first.room.close()
         begin = first.at + PREFIX
         first.at = begin + int.from_bytes(first.data[first.at + 1 : begin], "big")
-        message = bytes(first.data[begin : first.at]), bool(first.data[begin - PREFIX])
+        message = Message(bytes(first.data[begin : first.at]), bool(first.data[begin - PREFIX]))
         if first.at == len(first.data):
             self._here.popleft()
             first.room.close()

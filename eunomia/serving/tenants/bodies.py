@@ -34,6 +34,12 @@ class Body:
             self._bodies.take(self._tenant, size - self.size)
             self.size = size
 
+    def shrink(self, size: int) -> None:
+        """No more than so many bytes of it are kept."""
+        if size < self.size:
+            self._bodies.give_back(self._tenant, self.size - size)
+            self.size = size
+
     def close(self) -> None:
         """It has been read, or taken; a second time is none."""
         self._bodies.give_back(self._tenant, self.size)

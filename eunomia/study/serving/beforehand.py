@@ -31,8 +31,13 @@ def check_files(config: ServerConfig, *, ports: bool = True) -> None:
 
 def _networks(config: ServerConfig) -> Iterator[str]:
     from eunomia.serving.blocks.external import weight_files
+    from eunomia.serving.models.labels import read_labels
 
     for network in config.network:
+        try:
+            read_labels(network.labels)
+        except ConfigError as error:
+            yield f"network '{network.name}': {error}"
         if network.onnx is None:
             continue
         if why := _unreadable(Path(network.onnx)):

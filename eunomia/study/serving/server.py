@@ -286,19 +286,15 @@ def _beside(path: Path) -> Beside:
     from eunomia.serving.models.beside import Beside
 
     found = beside_from(path)
-    return Beside(found.shapes, found.empty)
+    return Beside(found.shapes, found.empty, found.labels)
 
 
 def _entry(network: NetworkConfig, cache: Path) -> Entry:
+    from eunomia.serving.models.builtin import builtin_file
     from eunomia.serving.models.repository import Entry
 
-    if network.onnx is not None:
-        return Entry(network.name, Path(network.onnx), network.shapes, empty=network.empty)
-    from eunomia.serving.models.builtin import builtin_file
-
-    return Entry(
-        network.name, builtin_file(network.builtin or "", cache), network.shapes, empty=network.empty
-    )
+    onnx = builtin_file(network.builtin or "", cache) if network.onnx is None else Path(network.onnx)
+    return Entry(network.name, onnx, network.shapes, empty=network.empty, labels=network.labels)
 
 
 def _grant(tenant: ServedTenantConfig) -> Grant:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from eunomia.core.errors import RecordError
 from eunomia.serving.observe import ledger as module
 from eunomia.serving.observe import snapshot
-from eunomia.serving.observe.ledger import Ledger, lines_of, read_lines
+from eunomia.serving.observe.journal import lines_of, read_lines
+from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.tenants.grants import Grant
@@ -207,7 +208,7 @@ def test_a_torn_end_loses_that_line_alone(tmp_path_factory: pytest.TempPathFacto
     kept = len(list(read_lines(path)))
     assert whole <= kept <= whole + 1  # a line that lacks only its end of line is whole
     ledger = Ledger(folder)
-    ledger.record(request(), 7.0)  # glued to the torn piece, and read all the same
+    ledger.record(request(), 7.0)  # in a journal of its own
     ledger.close()
     assert sum(u.get("hit", 0) for u in counts(folder).values()) == kept + 1
 

@@ -2,8 +2,9 @@
 
 A journal of one line per request: ``CRC32 JSON``. One write per line, before the client has its answer, so
 kill -9 of the server loses nothing that was acknowledged; the file is synced every second, which bounds
-what a power failure can take. A torn last line is ignored. When the journal is long, it starts anew, and its
-sums are written to a snapshot: in small pieces between requests, then in one step, in a thread.
+what a power failure can take. When the journal is long, it starts anew, and its sums are written to a snapshot: in
+small pieces between requests, then in one step, in a thread. Of a damaged journal all that can be read counts, and the
+log says what does not; a damaged snapshot is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -20,8 +20,18 @@ from pathlib import Path
 
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import OutputError, RecordError
+from eunomia.serving.observe.journal import (
+    DAMAGED,
+    Entry,
+    Unread,
+    journals,
+    lines_of,
+    missing,
+    number,
+    remark,
+)
 from eunomia.serving.observe.retired import Retired
-from eunomia.serving.observe.snapshot import Usage, pieces
+from eunomia.serving.observe.snapshot import Usage, pieces, sums_in
 from eunomia.serving.tenants.today import Today
 
 log = logging.getLogger("eunomia.serving")
@@ -30,20 +40,13 @@ MAX_HELD = 10_000  # lines that wait in memory while the disk is full
 PAUSE_S = 2e-3  # between two pieces of a snapshot
 
 
-ENTRY, END = re.compile(rb"[0-9a-f]{8} \["), re.compile(rb"\]")  # how an entry begins and ends
-LONGEST = 4096  # bytes of an entry; names have 200 letters
-Entry = tuple[
-    float, str, str, str, float, float
-]  # wall time, tenant, network, outcome, response, device time
-
-
 class Ledger:
     """One folder, one server; ``today`` gets the sums of the day, those of before a restart too.
 
     ``lock``: that of a server which still writes its own last lines; they are taken up once it has ended. A lock of
     another folder is let go.
 
-    Raises RecordError when another server holds the folder, OutputError when it cannot write.
+    Raises RecordError when another server holds the folder or its snapshot is damaged, OutputError for other faults.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Ledger:
         self._segment = self._base = 0  # the journal that is written, and the first that no snapshot holds
         self._shared = False  # with another process: nothing is summed up
         self._read_to: dict[str, int] = {}  # of journals, by name
+        self._damaged: set[str] = set()  # journals, by name
         self._summing: asyncio.Task[None] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,12 +73,10 @@ class Ledger:
                 self._claim()
             else:
                 self.lock = lock
-            self._read()
-            self._segment += self._shared
-            self._file = self._open_segment()
+            self._file = self._begin()
         except OSError as error:
             raise OutputError(
-                f"ledger_dir: {folder} cannot be used: {error.strerror}; give a directory of its own"
+                f"ledger_dir: {error.filename or folder} cannot be used: {error.strerror}; {_remedy(error)}"
             ) from None
 
     @property
@@ -163,7 +165,7 @@ class Ledger:
     def _begin_segment(self) -> int | None:
         """The journal starts anew; the descriptor of the old one, or None where the disk refuses."""
         before, old = self._segment, self._file
-        self._segment = 1 + max([before, *map(_number, self._segments())])
+        self._segment = 1 + max([before, *map(number, journals(self.folder))])
         try:
             self._file = self._open_segment()
         except OSError as error:
@@ -181,8 +183,12 @@ class Ledger:
             log.error("the ledger's snapshot cannot be written: %s", error)
             return
         self._base = segment
-        for path in self._segments():
-            if _number(path) < segment:
+        for path in journals(self.folder):
+            if number(path) >= segment:
+                break
+            if path.name in self._damaged:
+                path.replace(path.with_name(path.name + DAMAGED))
+            else:
                 path.unlink(missing_ok=True)
 
     def share(self) -> None:
@@ -191,8 +197,8 @@ class Ledger:
 
     def keep(self) -> None:
         """The other process has ended: its lines count, those before and after this one's."""
-        for path in self._segments():
-            if self._base <= _number(path) != self._segment:
+        for path in journals(self.folder):
+            if self._base <= number(path) != self._segment:
                 self._take_up(path, whole=True)
         self._shared = False
 
@@ -216,18 +222,27 @@ class Ledger:
                 f"the ledger in {self.folder} belongs to another server that runs now"
             ) from None
 
+    def _begin(self) -> int:
+        """The journal to write; nothing stands behind a torn line."""
+        try:
+            self._read()
+            self._segment += self._shared or self._journal(self._segment).name in self._damaged
+            return self._open_segment()
+        except BaseException:
+            os.close(self.lock)
+            raise
+
     def _read(self) -> None:
         snapshot = self.folder / "snapshot.json"
         if snapshot.exists():
-            content = json.loads(snapshot.read_text())
-            self._segment = self._base = int(content["segment"])
-            self.today.day, self.today.used_s = content.get("today", (0, {}))
-            for tenant, model, outcomes, device_s, energy_j, window in content["usage"]:
-                usage = self.usage[tenant, model] = Usage(dict(outcomes), device_s, energy_j)
-                usage.window.extend((at_s, response_s, outcome) for at_s, response_s, outcome in window)
-        for path in self._segments():
-            if _number(path) >= self._segment:
-                self._segment = _number(path)
+            self._segment, (self.today.day, self.today.used_s), self.usage = sums_in(snapshot)
+            self._base = self._segment
+        paths = journals(self.folder)
+        if gone := missing(self.folder, [number(path) for path in paths], self._base):
+            log.warning(gone)
+        for path in paths:
+            if number(path) >= self._segment:
+                self._segment = number(path)
                 self._take_up(path, whole=not self._shared)
 
     def _take_up(self, path: Path, *, whole: bool) -> None:
@@ -235,8 +250,13 @@ class Ledger:
         data, begin = path.read_bytes(), self._read_to.get(path.name, 0)
         end = len(data) if whole else data.rfind(b"\n") + 1
         self._read_to[path.name] = end
-        for entry in lines_of(data[begin:end]):
+        unread = list[Unread]()
+        entries = list(lines_of(data[begin:end], unread, data.count(b"\n", 0, begin)))
+        for entry in entries:
             self._count(entry)
+        if unread:
+            self._damaged.add(path.name)
+            log.warning(remark(path, unread, len(entries)))
 
     def _count(self, entry: Entry) -> None:
         wall_s, tenant, model, outcome, response_s, device_s = entry
@@ -246,9 +266,6 @@ class Ledger:
         usage.energy_j += device_s * self._watts
         usage.window.append((wall_s, response_s, outcome))
         self.today.add(tenant, device_s, wall_s)
-
-    def _segments(self) -> list[Path]:
-        return sorted(self.folder.glob("journal-*.log"))
 
     def _open_segment(self) -> int:
         path = self._journal(self._segment)
@@ -269,45 +286,10 @@ def _is(file: int, path: Path) -> bool:
     return path.exists() and os.path.samestat(os.fstat(file), path.stat())
 
 
-def _number(journal: Path) -> int:
-    return int(journal.stem.split("-")[1])
-
-
-def read_lines(path: Path) -> Iterator[Entry]:
-    """Entries of a journal; torn lines are skipped."""
-    return lines_of(path.read_bytes())
-
-
-def lines_of(data: bytes) -> Iterator[Entry]:
-    """Entries of a part of a journal that ends with a line."""
-    for line in data.split(b"\n"):
-        entry = _entry(line)
-        if entry is not None:
-            yield entry
-        elif line:
-            yield from _glued(line)
-
-
-def _glued(line: bytes) -> Iterator[Entry]:
-    """Entries of a line that is not one whole entry: torn pieces, or one without its end, may stand around others."""
-    over = 0
-    for found in ENTRY.finditer(line):
-        if found.start() < over:  # a name that looks like the beginning of an entry
-            continue
-        for last in END.finditer(line, found.end(), found.start() + LONGEST):
-            entry = _entry(line[found.start() : last.end()])
-            if entry is not None:
-                over = last.end()
-                yield entry
-                break
-
-
-def _entry(text: bytes) -> Entry | None:
-    """Of exactly these bytes."""
-    try:
-        if text[8:10] != b" [" or int(text[:8], 16) != zlib.crc32(text[9:]):
-            return None
-        wall_s, tenant, model, outcome, response_s, device_s = json.loads(text[9:])
-    except ValueError:
-        return None
-    return wall_s, tenant, model, outcome, response_s, device_s
+def _remedy(error: OSError) -> str:
+    """What helps against it."""
+    if isinstance(error, PermissionError):
+        return "give the user that runs the server the right to read and write it"
+    if isinstance(error, IsADirectoryError):
+        return "a file is expected there: move the directory away"
+    return "give a directory of its own"

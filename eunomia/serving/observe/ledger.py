@@ -1,7 +1,8 @@
 """What every tenant used and was served, on disk before the answer leaves.
 
 A journal of one line per request: ``CRC32 JSON``. One write per line, before the client has its answer, so
-kill -9 of the server loses nothing that was acknowledged; the file is synced every second, which bounds
+kill -9 of the server loses nothing that was acknowledged: an answer that cannot be written down is an error. The file
+is synced every second, which bounds
 what a power failure can take. When the journal is long, it starts anew, and its sums are written to a snapshot: in
 small pieces between requests, then in one step, in a thread. Of a damaged journal all that can be read counts, and the
 log says what does not; a damaged snapshot is refused.
@@ -16,6 +17,7 @@ import os
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from eunomia.core.atomic import write_text
@@ -32,6 +34,7 @@ from eunomia.serving.observe.journal import (
 )
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.snapshot import Usage, pieces, sums_in
+from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.tenants.today import Today
 
 log = logging.getLogger("eunomia.serving")
@@ -61,6 +64,7 @@ class Ledger:
         self._shared = False  # with another process: nothing is summed up
         self._read_to: dict[str, int] = {}  # of journals, by name
         self._damaged: set[str] = set()  # journals, by name
+        self._refused = self._unsynced = False  # the disk, as the log has said
         self._summing: asyncio.Task[None] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -84,8 +88,11 @@ class Ledger:
         """Whether everything so far is in the journal."""
         return not self.held
 
-    def record(self, retired: Retired, wall_s: float) -> None:
-        """Write one request down; when the disk refuses, it is held and written later."""
+    def record(self, retired: Retired, wall_s: float) -> Retired:
+        """Write one request down, as it is returned: an answer that the disk refuses must not leave.
+
+        Its line is held, as that of an error, and written later.
+        """
         entry = (
             wall_s,
             retired.tenant,
@@ -95,12 +102,17 @@ class Ledger:
             retired.service_s,
         )
         self._count(entry)
-        text = json.dumps(entry, separators=(",", ":"))
-        self.held.append(f"{zlib.crc32(text.encode()):08x} {text}\n".encode())
+        self.held.append(_line(entry))
         self.flush()
+        if self.held and retired.answered:
+            retired = replace(retired, outcome=Unavailable.reason)
+            self._correct(entry, retired.outcome)
         if len(self.held) > MAX_HELD:
             self.held.popleft()
             self.lost += 1
+            if self.lost == 1:
+                log.error("the ledger holds %d lines that the disk refuses; the oldest are lost", MAX_HELD)
+        return retired
 
     def flush(self) -> None:
         """Try to write what is held."""
@@ -109,24 +121,51 @@ class Ledger:
             try:
                 written = os.write(self._file, line)
             except OSError as error:
-                if len(self.held) == 1:
-                    log.error(
-                        "the ledger cannot be written: %s; new requests are refused until it can",
-                        error.strerror,
-                    )
+                self._refuses(error.strerror)
                 return
-            if written < len(
-                line
-            ):  # the disk filled up in the middle: end the torn line, write it again later
-                self._end_torn_line()
+            if written < len(line):
+                self._take_back(written)
+                self._refuses("it took a part of a line")
                 return
             self.held.popleft()
+        if self._refused:
+            self._refused = False
+            log.warning("the ledger can be written again: no line waits in memory, requests are welcome")
         if os.fstat(self._file).st_size > SEGMENT_BYTES and not self._shared:
             self._compact_soon()
 
+    def _correct(self, last: Entry, outcome: str) -> None:
+        """Of the last line, which is held."""
+        wall_s, tenant, model, before, response_s, device_s = last
+        self.held[-1] = _line((wall_s, tenant, model, outcome, response_s, device_s))
+        usage = self.usage[tenant, model]
+        usage.outcomes[before] -= 1
+        usage.outcomes[outcome] = usage.outcomes.get(outcome, 0) + 1
+        usage.window[-1] = (wall_s, response_s, outcome)
+
+    def _refuses(self, why: str | None) -> None:
+        if not self._refused:
+            self._refused = True
+            log.error(
+                "the ledger in %s cannot be written: %s; until it can, requests get 503: make room on its disk",
+                self.folder,
+                why,
+            )
+
     def sync(self) -> None:
         """Wait until the journal is on disk."""
-        os.fsync(self._file)
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            if not self._unsynced:
+                log.error(
+                    "the ledger in %s may not be on disk: %s; a loss of power would lose requests: look at the disk",
+                    self.folder,
+                    error.strerror,
+                )
+            self._unsynced = True
+        else:
+            self._unsynced = False
 
     def compact(self) -> None:
         """An empty journal, and sums into a snapshot; a crash in between counts nothing twice."""
@@ -207,6 +246,12 @@ class Ledger:
         if self._summing is not None:
             self._summing.cancel()
         self.flush()
+        if self.held:
+            log.error(
+                "the ledger in %s ends without %d requests: the disk refuses their lines; none was acknowledged",
+                self.folder,
+                len(self.held),
+            )
         self.sync()
         os.close(self._file)
         os.close(self.lock)
@@ -274,11 +319,17 @@ class Ledger:
     def _journal(self, segment: int) -> Path:
         return self.folder / f"journal-{segment:08d}.log"
 
-    def _end_torn_line(self) -> None:
+    def _take_back(self, written: int) -> None:
+        """A part of a line, which is written again later; where that fails, its readers pass over it."""
         try:
-            os.write(self._file, b"\n")
-        except OSError:  # still full; the reader skips the torn line even when the next one is glued to it
-            return
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+        except OSError as error:
+            log.error("a torn line stays in the ledger: %s", error.strerror)
+
+
+def _line(entry: Entry) -> bytes:
+    text = json.dumps(entry, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
 
 
 def _is(file: int, path: Path) -> bool:

@@ -27,7 +27,7 @@ from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.protocol.batches import most_rows
-from eunomia.serving.protocol.errors import BadRequest, ServingError, without_folders
+from eunomia.serving.protocol.errors import FEWER, BadRequest, ServingError, without_folders
 from eunomia.serving.protocol.infer import write_response
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.circle import stranger_at
@@ -142,7 +142,7 @@ class HttpFront:
         tenant = self.service.knock(caller, model)  # before its body is read
         with self.service.reading(tenant, model), self.service.bodies.of(tenant) as room:
             unpack = partial(self.json.inflate, tenant=tenant)
-            body = memoryview(await body_of(http, self._max_body, room, unpack))
+            body = memoryview(await body_of(http, self._max_body, room, unpack, FEWER))
             version = http.match_info.get("version", "")
             request = await self.json.read(
                 model, version, body, header_length(http.headers.get(HEADER_LENGTH)), tenant

@@ -33,7 +33,7 @@ class TritonClient:
     def __init__(
         self, url: str, protocol: str, streams: Sequence[LoadStream], timeout_s: float, ca: str | None = None
     ) -> None:
-        if "://" in url or url.startswith("/"):
+        if "://" in url or url.startswith("/") or (protocol == "grpc" and ":" not in url):
             raise ConfigError(
                 f"'{url}' is no address to send requests to; write HOST:PORT, as 127.0.0.1:8001"
             )

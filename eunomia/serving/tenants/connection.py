@@ -47,8 +47,12 @@ def connect(url: str) -> Engine:
         if parsed.get_backend_name() == "sqlite" and parsed.database and parsed.database != ":memory:":
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(parsed, pool_pre_ping=True, connect_args=_patience(parsed))
-    except ArgumentError as error:
-        raise ConfigError(f"the database URL is no URL that SQLAlchemy knows: {error}") from None
+    except ArgumentError:
+        shown = f"'{url}' " if "@" not in url else ""  # else it may hold a password
+        raise ConfigError(
+            f"the database URL {shown}is no URL; write sqlite:///PATH (three slashes, four before an absolute path) or "
+            "postgresql://USER@HOST/NAME"
+        ) from None
     except ImportError as error:
         raise ConfigError(f"the database needs a driver: {error} (pip install 'eunomia[postgres]')") from None
     if parsed.get_backend_name() == "sqlite":

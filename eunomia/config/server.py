@@ -224,7 +224,7 @@ class ServerConfig(Section):
     replicas: ReplicasConfig | None = None  # several servers share the tenants of one database
     policy_dir: Kept | None = None  # policies that were promoted; without it a restart forgets them
     ledger_dir: Kept | None = None
-    audit_dir: Kept | None = None  # a JSON line per request, rotated and never summed
+    audit_dir: Kept | None = None  # a JSON line per request, rotated; floods of refusals are counted
     traces: TracesConfig | None = None
     device_watts: Annotated[float, Field(ge=0.0)] = 0.0
     cache_dir: Kept | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select
 from sqlalchemy.engine import URL, make_url
@@ -14,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
 from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, OutputError
+from eunomia.serving.tenants.replaced import WHY, OneFile, empty_wal
 from eunomia.serving.tenants.tables import TENANT
 
 DRIVERS = {
@@ -32,6 +34,7 @@ PATIENCE = {
 }
 LOCK_MS = 5_000  # so long one change waits for another
 IDLE_MS = 30_000  # a server that stands still inside a change loses it, in PostgreSQL
+_files: WeakKeyDictionary[Engine, OneFile] = WeakKeyDictionary()  # of SQLite
 MIGRATION_LOCK = 0x65756E6F  # of PostgreSQL's advisory locks: any number that is ours
 
 
@@ -56,7 +59,10 @@ def connect(url: str) -> Engine:
     except ImportError as error:
         raise ConfigError(f"the database needs a driver: {error} (pip install 'eunomia[postgres]')") from None
     if parsed.get_backend_name() == "sqlite":
+        place = place_of(engine)
+        file = _files[engine] = OneFile(place if Path(place).is_absolute() else "")
         event.listen(engine, "do_connect", _keep_private)
+        event.listen(engine, "do_connect", _only(file))
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -70,11 +76,15 @@ def transaction(engine: Engine, *, writes: bool, patient: bool = False) -> Itera
     SQLite: whoever writes waits for other writers before it reads anything. ``patient``: PostgreSQL's locks are
     waited for as long as it takes.
     """
-    where = engine.url.render_as_string(hide_password=True)
+    where, file = engine.url.render_as_string(hide_password=True), _files.get(engine)
+    if file is not None and (why := file.check(engine)):
+        raise OutputError(f"the database {where} does not answer: {why}")
     opened = False
     try:
         with engine.execution_options(**_options(engine, writes)).begin() as db:
             opened = True
+            if file is not None:
+                file.opened()
             if writes and engine.dialect.name == "postgresql":
                 db.exec_driver_sql(f"SET LOCAL lock_timeout = {0 if patient else LOCK_MS}")
                 db.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}")
@@ -120,14 +130,7 @@ def place_of(engine: Engine) -> str:
 def let_go(engine: Engine) -> None:
     """Close every connection. SQLite: everything is moved from the ``-wal`` file into the database's own before."""
     if engine.dialect.name == "sqlite" and Path(place_of(engine)).is_file():
-        with contextlib.suppress(
-            SQLAlchemyError, sqlite3.Error
-        ):  # what is left in the -wal file stays valid there
-            connection = engine.raw_connection()
-            try:
-                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            finally:
-                connection.close()
+        empty_wal(engine)
     engine.dispose()
 
 
@@ -154,6 +157,16 @@ def _keep_private(_: object, record: object, arguments: list[str], more: Json) -
             os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o700)
         finally:
             os.close(descriptor)
+
+
+def _only(file: OneFile) -> Callable[..., None]:
+    """Before SQLite opens a file: beside connections to another, it would take that one's ``-wal`` for its own."""
+
+    def check(dialect: object, record: object, arguments: list[str], more: Json) -> None:
+        if file.replaced:
+            raise sqlite3.OperationalError(WHY)
+
+    return check
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -32,6 +33,7 @@ PATIENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+AGAIN_S = 0.01  # between two tries to switch a new file over
 LOCK_MS = 5_000  # so long one change waits for another
 IDLE_MS = 30_000  # a server that stands still inside a change loses it, in PostgreSQL
 _files: WeakKeyDictionary[Engine, OneFile] = WeakKeyDictionary()  # of SQLite
@@ -172,8 +174,24 @@ def _only(file: OneFile) -> Callable[..., None]:
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     """Foreign keys count, readers do not block writers, and a commit survives a power failure."""
     connection.isolation_level = None  # transactions are ours: the driver's own begin at the first change
-    for pragma in (f"busy_timeout={LOCK_MS}", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL"):
+    for pragma in (f"busy_timeout={LOCK_MS}", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+    _keep_wal(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _keep_wal(connection: sqlite3.Connection) -> None:
+    """Of several that switch a new file over at once, SQLite turns all but one away, whatever its timeout says."""
+    end_s = time.monotonic() + LOCK_MS * 1e-3
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(AGAIN_S)
+        else:
+            return
 
 
 def _begin_sqlite(db: Connection) -> None:

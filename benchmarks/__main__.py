@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks import page
-from benchmarks.catalogue import BENCHMARKS, about, find
+from benchmarks.catalogue import BENCHMARKS, SETTINGS, about, find
 from benchmarks.table import Options, Table
 
 
@@ -43,7 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         draw()
     else:
-        given = dict(word.partition("=")[::2] for word in asked.set)
+        given, takes = dict(word.partition("=")[::2] for word in asked.set), SETTINGS.get(asked.name, [])
+        for one in given:
+            if one not in takes and "*" not in takes:
+                parser.error(
+                    f"--set {one}: {asked.name} has no such setting; it has {', '.join(takes) or 'none'}"
+                )
         options = Options(asked.quick, asked.seeds, asked.workers, tuple(asked.only), given)
         run(asked.name, options, words, writes=not (asked.quick or asked.print))
 

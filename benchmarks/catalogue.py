@@ -12,9 +12,9 @@ from benchmarks.table import Options, Table
 
 Benchmark = Callable[[Options], Iterator[Table]]
 
-BENCHMARKS: dict[str, str] = tomllib.loads(  # name -> module
-    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-)
+_READ = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+BENCHMARKS: dict[str, str] = _READ["modules"]  # name -> module
+SETTINGS: dict[str, list[str]] = _READ["settings"]  # what --set takes, for those that take any
 
 
 def about(name: str) -> str:

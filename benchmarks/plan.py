@@ -41,9 +41,8 @@ TABLES = {
 def measure(options: Options) -> Iterator[Table]:
     """The tables."""
     if options.wants("cases"):
-        chosen = (
-            [options.given["case"]] if "case" in options.given else ["server"] if options.quick else CASES
-        )
+        usual = ["server"] if options.quick else CASES
+        chosen = [options.given["case"]] if "case" in options.given else usual
         found = []
         for name in chosen:  # tables grow case by case, so that what is measured stays
             found.append(_case(name, options))

@@ -66,12 +66,9 @@ def measure(options: Options) -> Iterator[Table]:
         yield shown("harvest", {name: run_forecasts(series) for name, series in known.items()})
         yield shown("harvest-packing", {name: run_packing(series) for name, series in known.items()})
     if options.given and options.wants("harvest-theirs"):
-        step_s = float(options.given.get("step", 300.0))
-        files = {
-            name: read(Path(file), step_s=step_s).series
-            for name, file in options.given.items()
-            if name != "step"
-        }
+        given = dict(options.given)
+        step_s = float(given.pop("step", 300.0))
+        files = {name: read(Path(file), step_s=step_s).series for name, file in given.items()}
         known = {name: {n: one[n] for n in list(one)[:32]} for name, one in files.items()}
         for key, run in {"": run_forecasts, "-room": run_room, "-packing": run_packing}.items():
             yield shown(f"harvest-theirs{key}", {name: run(series) for name, series in known.items()})

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.serving.live import OPERATOR, Live, started, write_server
 from benchmarks.serving.strange import SIDE, packed, write_networks
 from benchmarks.serving.wall_clock import WallClockJumps
-from eunomia.serving.observe.ledger import read_lines
+from eunomia.serving.observe.journal import read_lines
 from tests.serving.postgres import Postgres
 
 T = TypeVar("T")

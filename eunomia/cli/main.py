@@ -170,11 +170,19 @@ def _misused(error: Exception) -> int:
     following = dict(pairwise(sys.argv))
     if option.startswith("-") and option in following:  # an argument may be called like a verb
         said = f"{option} is '{following[option]}'; {str(error)[:1].lower()}{str(error)[1:].rstrip('.')}"
+    if said.startswith("No such option") and "ossible option" not in said and _sets(context):
+        said = f"{said.rstrip('.')}; keys of its file are set by --set KEY=VALUE"
     if said.strip():
         path = context.command_path if context is not None else "eunomia"
         said = said if said.endswith("?") else f"{said.rstrip('.')};"
         return _complain(f"{said} {path} -h lists what it takes", MISUSED)
     return MISUSED
+
+
+def _sets(context: object) -> bool:
+    """Whether the verb reads a file whose keys may be set."""
+    parameters = getattr(getattr(context, "command", None), "params", ())
+    return any("--set" in getattr(parameter, "opts", ()) for parameter in parameters)
 
 
 def _complain(sentence: str, code: int) -> int:

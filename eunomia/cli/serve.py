@@ -9,6 +9,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,10 @@ def _start(what: str, overrides: list[str], takeover: bool, quiet: bool, as_json
     from eunomia.study.serving.beforehand import check_files
     from eunomia.study.serving.server import close, server_options
 
+    if what != "demo" and not Path(what).suffix and not Path(what).exists():
+        raise ConfigError(
+            f"there is no server file '{what}'; give the path of a TOML file, or 'demo' or 'key'"
+        )
     config = demo_server(overrides) if what == "demo" else load_server(what, overrides)
     check_files(config, ports=not takeover)
     options = replace(server_options(config, note), takeover=takeover)

@@ -20,6 +20,7 @@ from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, wrong
 from eunomia.config.server_options import HarvestConfig, ReplicasConfig, TracesConfig
 from eunomia.core.errors import ConfigError
+from eunomia.serving.tenants.content import MAX_NAME, is_name
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -87,6 +88,14 @@ def _without_slash(name: str) -> str:
     return name
 
 
+def _for_a_tenant(name: str) -> str:
+    if not is_name(name):
+        raise wrong(
+            f"'{name[:100]}' is no name of a tenant: letters, digits, '.', '_' and '-' make one, at most {MAX_NAME}"
+        )
+    return name
+
+
 class NetworkConfig(Section):
     """A network to load at the start: an ONNX file, or one that is built in code."""
 
@@ -135,7 +144,7 @@ class ObjectiveConfig(Section):
 class ServedTenantConfig(Section):
     """A tenant: share, limits and objectives. ``promise`` is the former name of ``objectives``."""
 
-    name: Name
+    name: Annotated[Name, AfterValidator(_for_a_tenant)]
     role: Literal["tenant", "admin"] = "tenant"
     weight: Positive = 1.0
     rate_per_s: Positive | None = None
@@ -218,7 +227,7 @@ class ServerConfig(Section):
     replicas: ReplicasConfig | None = None  # several servers share the tenants of one database
     policy_dir: Kept | None = None  # policies that were promoted; without it a restart forgets them
     ledger_dir: Kept | None = None
-    audit_dir: Kept | None = None  # a JSON line per request, rotated and never summed
+    audit_dir: Kept | None = None  # a JSON line per request, rotated; floods of refusals are counted
     traces: TracesConfig | None = None
     device_watts: Annotated[float, Field(ge=0.0)] = 0.0
     cache_dir: Kept | None = None
@@ -262,9 +271,19 @@ class ServerConfig(Section):
                 raise wrong(f"device '{device.name}' has a core twice: cores = {device.cores}")
             missing = [core for core in device.cores if core >= (os.cpu_count() or 1)]
             if missing:
+                last = (os.cpu_count() or 1) - 1
                 raise wrong(
-                    f"device '{device.name}' has core {missing[0]}; this machine has 0 to {(os.cpu_count() or 1) - 1}"
+                    f"device '{device.name}' has core {missing[0]}; this machine has 0 to {last}: "
+                    f"give cores = [{last}], or leave cores out, for any"
                 )
+        owners: dict[str, str] = {}
+        for tenant in self.tenant:
+            for digest in tenant.key_sha256:
+                if (other := owners.setdefault(digest, tenant.name)) != tenant.name:
+                    raise wrong(
+                        f"tenants '{other}' and '{tenant.name}' have the same key ({digest[:8]}...); a key names one "
+                        "tenant: make another by `eunomia serve key`"
+                    )
         if len({device.backend for device in self.device}) > 1:
             raise wrong("devices of one server have one backend: half-done requests move between them")
         named = {tenant.name for tenant in self.tenant}

@@ -30,6 +30,16 @@ def follow_parent(parent: int) -> None:
         os._exit(1)
 
 
+@contextmanager
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """A process that begins inside does not hear SIGINT: it would die of it, with a traceback, before it ignores it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def leave_signals_to_the_server() -> None:
     """What a terminal or a service manager sends to all processes at once: the server ends this one when it is done."""
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -275,8 +275,7 @@ class Server:
         while True:
             await asyncio.sleep(1.0)
             ledger.flush()
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(ledger.sync)
+            await asyncio.to_thread(ledger.sync)
 
     def _forget_the_gone(self) -> None:
         """Tenants that were removed through another server hold no memory here either."""

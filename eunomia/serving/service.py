@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,11 +23,11 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.shelf import PolicyShelf
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.rota import Rota
-from eunomia.serving.models.repository import Repository, named, ports_of
+from eunomia.serving.models.repository import Repository, ports_of
 from eunomia.serving.observe.books import Books
 from eunomia.serving.observe.history import Run
 from eunomia.serving.observe.ledger import Ledger
-from eunomia.serving.observe.retired import Retired
+from eunomia.serving.observe.retired import retired_from
 from eunomia.serving.observe.tracing import Tracing
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
 from eunomia.serving.protocol.errors import (
@@ -52,6 +51,7 @@ from eunomia.serving.tenants.pairs import Pairs
 from eunomia.serving.tenants.unsized import Later, Unsized, Wait
 from eunomia.serving.visit import Caller, Inside, Served
 
+UNWRITTEN = "usage cannot be written down: the disk refuses"
 NO_ROOM = "the answer to another request of tenant '{}' had no room: it takes its answers too slowly"
 
 
@@ -105,13 +105,18 @@ class Service(Callers):
     @property
     def unready(self) -> str:
         """Why no request is welcome now; empty = they are."""
-        if self.draining:
-            return "the server is draining"
-        if self.ledger is not None and not self.ledger.writable:
-            return "usage cannot be written down: the disk refuses"
+        if self.closed:
+            return self.closed
         if not any(lane.alive for lane in self.pool.dispatcher.lanes):
             return "no device answers"
         return ""
+
+    @property
+    def closed(self) -> str:
+        """Why none is accepted; empty = they are."""
+        if self.draining:
+            return "the server is draining"
+        return "" if self.ledger is None or self.ledger.writable else UNWRITTEN
 
     def most_bytes(self, grant: Grant) -> int:
         """Of the tensors of one request."""
@@ -128,6 +133,8 @@ class Service(Callers):
         if self.connections is not None:
             telemetry.show_connections(len(self.connections), self.connections.ended)
         telemetry.show_policy(self.fallbacks(), self.guards())
+        if self.ledger is not None:
+            telemetry.show_ledger(len(self.ledger.held), self.ledger.lost)
         if self.fleet is not None:
             telemetry.show_replicas(*self.fleet.standing())
         return await telemetry.page(accepts, triton=triton)
@@ -228,10 +235,8 @@ class Service(Callers):
 
     def _accept(self, grant: Grant, request: InferRequest, caller: Caller) -> Inside:
         """Everything before the dispatcher has it."""
-        if self.draining:
-            raise Unavailable("the server is draining", retry_after_s=1.0)
-        if self.ledger is not None and not self.ledger.writable:
-            raise Unavailable("usage cannot be written down: the disk refuses", retry_after_s=1.0)
+        if why := self.closed:
+            raise Unavailable(why, retry_after_s=1.0)
         if not grant.may_use(request.model):  # not even an administrator
             raise self.repository.unknown(grant, request.model)
         entry = self.repository.entry_for(grant, request.model, request.version)
@@ -332,16 +337,10 @@ class Service(Callers):
         self.note(grant.name, model, request, error.reason)
         self.books.refused(grant.name, self.repository.key(model), error.reason)
 
-    def _retired(self, job: Job, outcome: str) -> None:
-        """Before its answer leaves: what must survive the server; the rest when there is time."""
+    def _retired(self, job: Job, outcome: str) -> Unavailable | None:
+        """Before its answer leaves: what must survive the server; the rest when there is time. Why it cannot leave."""
         agreement, now_s = self.pool.dispatcher.agreements[job.pair], self.clock.now_s()
-        queue_s = (job.start_s if math.isfinite(job.start_s) else now_s) - job.arrival_s
-        retired = Retired(
-            agreement.tenant, agreement.model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
-            job.batch, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
-            named(job.network.name)[1], (job.cost_row, job.network.blocks), job.work_s, job.expected_s,
-            job.lost_s, job.usual_s, job.runs, job.worked_on,
-        )  # fmt: skip
+        retired = retired_from(job, agreement.tenant, agreement.model, outcome, now_s)
         for pair in self.admission.retired(job, answered=retired.answered):
             self.pool.dispatcher.missed(pair)
         self.holding.retired(agreement.tenant, job, answered=retired.answered)
@@ -351,13 +350,14 @@ class Service(Callers):
             self.pool.give_up(job, Refused(NO_ROOM.format(agreement.tenant), retry_after_s=AGAIN_S))
         wall_s = time.time()
         if self.ledger is not None:
-            self.ledger.record(retired, wall_s)
+            retired = self.ledger.record(retired, wall_s)
         else:
             self.limits.today.add(agreement.tenant, job.attained_s, wall_s)
-        self.note(agreement.tenant, agreement.model, job.request_id, outcome, retired.response_s)
+        self.note(agreement.tenant, agreement.model, job.request_id, retired.outcome, retired.response_s)
         if self.tracing is not None:
-            self.tracing.end(job, outcome, now_s)
+            self.tracing.end(job, retired.outcome, now_s)
         self.books.retired(retired, now_s, wall_s)
+        return None if retired.outcome == outcome else Unavailable(UNWRITTEN, retry_after_s=1.0)
 
     def _ran(self, device: int, job: Job, span_s: tuple[float, float], preempted: bool) -> None:
         agreement, (start_s, end_s) = self.pool.dispatcher.agreements[job.pair], span_s

@@ -251,6 +251,23 @@ from dataclasses import dataclass
         (["run"], "Missing argument 'SCENARIO'"),
         (["cluster", "whatif"], "Missing argument 'CLUSTER'"),
         (["run", "small.toml", "--polcy", "edf"], "No such option: --polcy (Possible options: --policy)"),
+        (
+            ["serve", "demo", "--port", "80"],
+            "No such option: --port; keys of its file are set by --set KEY=VALUE;",
+        ),
+        (
+            ["serve", "demoo"],
+            "there is no server file 'demoo'; give the path of a TOML file, or 'demo' or 'key'",
+        ),
+        (["serve", "demo", "--set", "fallback=edff"], "fallback: unknown policy 'edff'; did you mean 'edf'"),
+        (
+            ["serve", "demo", "--set", "database=t.db"],
+            "'t.db' is no URL; write sqlite:///PATH (three slashes",
+        ),
+        (
+            ["load", "localhost", "--model", "m"],
+            "'localhost' is no address to send requests to; write HOST:PORT",
+        ),
         (["run", "small.toml", "--seed", "x"], "--seed is 'x'"),
         (
             ["compare", "small.toml", "--workers", "0"],

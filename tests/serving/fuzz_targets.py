@@ -80,7 +80,7 @@ def grant(data: bytes) -> None:
 
 def journal(data: bytes) -> None:
     """A journal of the ledger with anything in it."""
-    from eunomia.serving.observe.ledger import read_lines
+    from eunomia.serving.observe.journal import read_lines
 
     path = Path(tempfile.gettempdir()) / "eunomia-fuzz-journal.log"
     path.write_bytes(data)

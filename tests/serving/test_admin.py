@@ -49,6 +49,40 @@ def test_a_body_replaces_a_tenant_whole(served: tuple[Server, DatabaseDirectory,
     assert directory.by_name("acme") == Grant("acme", weight=5.0)  # limits, models and promises are gone
 
 
+def test_an_empty_body_changes_nothing(served: tuple[Server, DatabaseDirectory, str]) -> None:
+    """As it was, it took all limits and objectives away."""
+    server, directory, key = served
+    status, content = ask(server, "PUT", "/v2/eunomia/tenants/acme", key)
+    assert status == 400 and "the body is empty; {} gives a tenant all defaults" in content["error"]
+    assert directory.by_name("acme") == ACME
+
+
+def test_an_unknown_tenant_or_network_is_refused_with_what_there_is(
+    served: tuple[Server, DatabaseDirectory, str],
+) -> None:
+    server, _, key = served
+    calls = [
+        ("GET", ""),
+        ("DELETE", ""),
+        ("GET", "/keys"),
+        ("POST", "/keys"),
+        ("POST", "/keys/rotate"),
+        ("DELETE", "/keys"),
+    ]
+    for method, more in calls:
+        status, content = ask(server, method, f"/v2/eunomia/tenants/acmee{more}", key)
+        assert (status, content["error"]) == (404, "unknown tenant 'acmee'; did you mean 'acme'?"), (
+            method,
+            more,
+        )
+    assert (
+        "GET /v2/eunomia/tenants lists all" in ask(server, "GET", "/v2/eunomia/tenants/xyz", key)[1]["error"]
+    )
+    for verb in ("load", "unload"):
+        status, content = ask(server, "POST", f"/v2/repository/models/smal/{verb}", key, {})
+        assert (status, content["error"]) == (404, "unknown model 'smal'; there are: small"), verb
+
+
 def test_who_may_read_one_tenant(served: tuple[Server, DatabaseDirectory, str], tmp_path: Path) -> None:
     server, directory, key = served
     assert ask(server, "GET", "/v2/eunomia/tenants/nobody", key)[0] == 404

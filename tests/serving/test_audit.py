@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from eunomia.serving.observe import audit as audits
 from eunomia.serving.observe.audit import NOW, Audit
+from eunomia.serving.observe.refusals import BURST, PER_S, Refusals
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
 from tests.serving.live import GOLD, SIDE, SILVER, ask, running
@@ -68,6 +70,75 @@ def test_a_full_disk_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "write", write)
     audit.close()
     assert [line["request"] for line in lines(tmp_path)] == ["0", "1", "2"]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that budgets of refusals go by."""
+    now = [0.0]
+    monkeypatch.setattr(audits, "Refusals", lambda: Refusals(lambda: now[0]))
+    return now
+
+
+def test_a_flood_of_refusals_is_counted_and_takes_no_line_of_others(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    """As it was, a tenant wrote a line for each: 0.7 MB a second on a small machine."""
+    audit = Audit(tmp_path)
+    for n in range(5000):
+        clock[0] = n / 1000
+        audit.record("silver", "small", str(n), "limit" if n % 5 else "not_found")
+        if n % 50 == 0:
+            audit.record("gold", "small", str(n), "not_found")  # a few
+            audit.record("silver", "small", "own", "hit", 0.001)  # accepted: all of them
+    clock[0] = 16.0
+    audit.record("gold", "small", "last", "hit", 0.001)
+    found = lines(tmp_path)
+    assert sum(line["tenant"] == "gold" for line in found) == 101
+    assert sum(line["request"] == "own" for line in found) == 100
+    refused = [
+        line for line in found if line["tenant"] == "silver" and line["outcome"] in ("limit", "not_found")
+    ]
+    assert len(refused) == pytest.approx(BURST + 5 * PER_S, abs=2)
+    (counted,) = [line for line in found if line["outcome"] == "left_out"]
+    assert counted["tenant"] == "silver" and set(counted["left_out"]) == {"limit", "not_found"}
+    assert sum(counted["left_out"].values()) + len(refused) == 5000
+    audit.record("silver", "small", "again", "limit")  # it has a budget again
+    audit.close()
+    assert lines(tmp_path)[-1]["request"] == "again"
+
+
+def test_what_was_left_out_is_written_at_the_end(tmp_path: Path, clock: list[float]) -> None:
+    audit = Audit(tmp_path)
+    for _ in range(int(BURST) + 7):
+        audit.record("silver", "small", "", "limit")
+    audit.close()
+    assert lines(tmp_path)[-1]["left_out"] == {"limit": 7}
+
+
+def test_while_the_disk_is_full_a_flood_costs_its_own_lines_and_says_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, a flood pushed out what was held for others, without a word."""
+    monkeypatch.setattr(audits, "MAX_HELD", 20)
+    write = os.write
+
+    def full(file: int, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    audit = Audit(tmp_path)
+    monkeypatch.setattr(os, "write", full)
+    for n in range(5):
+        audit.record("gold", "small", str(n), "hit", 0.001)
+    for n in range(100):
+        audit.record("silver", "small", str(n), "hit", 0.001)
+    monkeypatch.setattr(os, "write", write)
+    audit.close()
+    found = lines(tmp_path)
+    assert [line["request"] for line in found if line["tenant"] == "gold"] == ["0", "1", "2", "3", "4"]
+    silver = [line for line in found if line["tenant"] == "silver"]
+    assert [line["request"] for line in silver[:-1]] == [str(n) for n in range(85, 100)]
+    assert silver[-1]["outcome"] == "left_out" and silver[-1]["left_out"] == {"disk": 85}
 
 
 def test_nobody_else_reads_the_tenants(tmp_path: Path) -> None:

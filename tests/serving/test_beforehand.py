@@ -73,9 +73,26 @@ def test_all_faults_stand_in_one_message_and_nothing_is_made(tmp_path: Path) -> 
         "ledger_dir: nothing can be written into 'file/ledger': 'file' is a file; give another folder",
         "co_runs: nothing can be written into 'file': 'file' is a file; give another folder",
         "database: nothing can be written into 'file': 'file' is a file; give another folder",
-        f"http_port = {port} on '127.0.0.1' cannot be opened: Address already in use",
+        f"http_port = {port} on '127.0.0.1' cannot be opened: Address already in use; another program listens there: "
+        "end it, or take another port (0 = any free one)",
     ]
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "host, why", [("203.0.113.7", "Cannot assign requested address"), ("no.host.invalid", "")]
+)
+def test_a_host_of_another_machine_is_refused_with_free_ports_too(
+    host: str, why: str, tmp_path: Path
+) -> None:
+    """As it was, after all networks had loaded, and of a name nobody knows "Unknown error -2"."""
+    with pytest.raises(OutputError) as refused:
+        check_files(config_of(tmp_path, host=host))
+    says = f"http_port = 0 on '{host}' cannot be opened: {why}"
+    assert str(refused.value).startswith(says) and "give host an address of this machine" in str(
+        refused.value
+    )
+    assert "Unknown error" not in str(refused.value)
 
 
 def test_a_right_file_passes_and_makes_nothing(tmp_path: Path) -> None:

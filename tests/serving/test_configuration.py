@@ -93,7 +93,10 @@ HASH = hash_key("eun_mine")
     ({"tenant": [{"name": "a", "objectives": [{"model": "*", "deadline_ms": 9.0, "min_deadline_ms": 10.0}]}]},
      r"tenant.a.objectives.0: min_deadline_ms \(10\) is .* at most deadline_ms \(9\)"),
     ({"min_deadline_ms": -1.0}, "min_deadline_ms is -1.0; it must be at least 0"),
-    ({"device": [{"name": "a", "cores": [9999]}]}, "device 'a' has core 9999; this machine has 0 to"),
+    ({"device": [{"name": "a", "cores": [9999]}]}, "device 'a' has core 9999; this machine has 0 to .*: give cores ="),
+    ({"tenant": [{"name": "go ld", "key_sha256": ["0" * 64]}]}, "tenant.go ld.name: 'go ld' is no name of a tenant"),
+    ({"tenant": [{"name": "a", "key_sha256": ["0" * 64]}, {"name": "b", "key_sha256": ["1" * 64, "0" * 64]}]},
+     r"tenants 'a' and 'b' have the same key \(00000000\.\.\.\)"),
 ])  # fmt: skip
 def test_slips_in_a_server_file(change: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigError, match=says):

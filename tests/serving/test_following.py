@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from sqlalchemy import delete, event, text
 
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.server import Server
+from eunomia.serving.tenants import connection
 from eunomia.serving.tenants.connection import transaction
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.following import follow
@@ -164,6 +166,24 @@ def test_servers_that_start_at_once_on_an_empty_database_all_start(tmp_path: Pat
             Grant(f"tenant-{n}") for n in range(4)
         ]
         directory.close()
+
+
+def test_a_new_file_that_another_server_switches_over_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite turns the second away at once: one in a hundred starts of four servers failed."""
+    tries = list[str]()
+
+    class Busy:
+        def execute(self, what: str) -> None:
+            tries.append(what)
+            if "journal_mode" in what and len(tries) < 5:
+                raise sqlite3.OperationalError("database is locked")
+
+    connection._prepare_sqlite(Busy(), None)  # type: ignore[arg-type]
+    assert tries[-1] == "PRAGMA synchronous=FULL" and tries.count("PRAGMA journal_mode=WAL") == 3
+    tries.clear()
+    monkeypatch.setattr(connection, "LOCK_MS", -1)
+    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        connection._prepare_sqlite(Busy(), None)  # type: ignore[arg-type]
 
 
 def test_a_tenant_that_another_server_has_removed_is_unknown(url: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from eunomia.serving.dispatch import later as module
 from eunomia.serving.dispatch.later import Later
-from eunomia.serving.observe.ledger import read_lines
+from eunomia.serving.observe.journal import read_lines
 from tests.patience import until_async
 from tests.serving.live import GOLD, SIDE, ask, running
 

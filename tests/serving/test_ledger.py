@@ -9,6 +9,7 @@ import os
 import subprocess
 import zlib
 from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 from eunomia.core.errors import RecordError
 from eunomia.serving.observe import ledger as module
 from eunomia.serving.observe import snapshot
-from eunomia.serving.observe.ledger import Ledger, lines_of, read_lines
+from eunomia.serving.observe.journal import lines_of, read_lines
+from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.tenants.grants import Grant
@@ -207,7 +209,7 @@ def test_a_torn_end_loses_that_line_alone(tmp_path_factory: pytest.TempPathFacto
     kept = len(list(read_lines(path)))
     assert whole <= kept <= whole + 1  # a line that lacks only its end of line is whole
     ledger = Ledger(folder)
-    ledger.record(request(), 7.0)  # glued to the torn piece, and read all the same
+    ledger.record(request(), 7.0)  # in a journal of its own
     ledger.close()
     assert sum(u.get("hit", 0) for u in counts(folder).values()) == kept + 1
 
@@ -220,27 +222,83 @@ def test_entries_on_one_line_are_all_read_whatever_a_tenant_is_called() -> None:
     assert [name for _, name, *_ in lines_of(whole[0][:20] + whole[1] + whole[2][5:])] == names[1:2]
 
 
-def test_a_full_disk_holds_lines_back_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int | None], None]]:
+    """How many bytes of a write it takes; None = all."""
+    real, room = os.write, [-1]
+
+    def write(descriptor: int, data: bytes) -> int:
+        if room[0] == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data[: room[0]] if room[0] > 0 else data)
+
+    def set_room(size: int | None) -> None:
+        room[0] = -1 if size is None else size
+
+    monkeypatch.setattr(module.os, "write", write)
+    yield set_room
+
+
+def test_a_full_disk_holds_lines_back_and_no_answer_leaves_before_its_line(
+    tmp_path: Path, disk: Callable[[int | None], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it was, answers left while their lines were in memory alone."""
     ledger = Ledger(tmp_path)
-    ledger.record(request(), 0.0)
-    real = os.write
-
-    def full(descriptor: int, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    def half(descriptor: int, data: bytes) -> int:
-        return real(descriptor, data[:20])
-
-    monkeypatch.setattr(module.os, "write", half)
-    ledger.record(request(), 1.0)
-    monkeypatch.setattr(module.os, "write", full)
-    ledger.record(request(), 2.0)
-    assert not ledger.writable and len(ledger.held) == 2
-    monkeypatch.setattr(module.os, "write", real)
+    assert ledger.record(request(), 0.0).outcome == "hit"
+    disk(20)
+    assert ledger.record(request(), 1.0).outcome == "unavailable"
+    disk(0)
+    assert ledger.record(request(outcome="late"), 2.0).outcome == "unavailable"
+    assert ledger.record(request(outcome="expired"), 3.0).outcome == "expired"
+    assert not ledger.writable and len(ledger.held) == 3
+    live = {"hit": 1, "unavailable": 2, "expired": 1}
+    assert {name: n for name, n in ledger.usage["gold", "m"].outcomes.items() if n} == live
+    for _ in range(3):
+        ledger.flush()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1 and "it took a part of a line; until it can, requests get 503" in said[0]
+    disk(None)
     ledger.flush()
-    assert ledger.writable
+    assert ledger.writable and "can be written again" in caplog.records[-1].getMessage()
+    assert ledger.record(request(), 4.0).outcome == "hit"
     ledger.close()
-    assert counts(tmp_path) == {("gold", "m"): {"hit": 3}}
+    assert counts(tmp_path) == {("gold", "m"): {**live, "hit": 2}}
+    assert caplog.records[-1].levelname == "WARNING" and len(caplog.records) == 2  # no torn line stays
+
+
+def test_held_lines_are_bounded_and_what_is_lost_is_said(
+    tmp_path: Path,
+    disk: Callable[[int | None], None],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_HELD", 3)
+    ledger = Ledger(tmp_path)
+    disk(0)
+    for n in range(5):
+        ledger.record(request(), float(n))
+    assert len(ledger.held) == 3 and ledger.lost == 2
+    ledger.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 3 and "holds 3 lines that the disk refuses; the oldest are lost" in said[1]
+    assert "ends without 3 requests" in said[2]
+
+
+def test_a_journal_that_does_not_reach_the_disk_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, nobody heard of it."""
+
+    def fails(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    ledger = Ledger(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "fsync", fails)
+        for _ in range(3):
+            ledger.sync()
+    ledger.close()
+    assert len(caplog.records) == 1 and "may not be on disk: Input/output error" in caplog.text
 
 
 def test_two_servers_cannot_share_a_ledger(tmp_path: Path) -> None:

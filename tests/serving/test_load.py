@@ -271,7 +271,15 @@ def test_over_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "wrong_port", "words"),
-    [(GOLD, True, "is that its gRPC address"), (None, False, "tenant 'gold' is not let in.*--key-env")],
+    [
+        (GOLD, True, "is that its gRPC address"),
+        (None, False, "tenant 'gold', without a key, is not let in.*--key-env"),
+        (
+            "eun_a-key-that-nobody-has",
+            False,
+            "the key eun_a-ke... is not let in: .*the API key is not valid; put the key",
+        ),
+    ],
 )
 def test_who_is_not_answered_is_told_what_may_be_wrong(
     plain: Server, key: str | None, wrong_port: bool, words: str
@@ -300,6 +308,47 @@ def test_who_is_not_answered_is_told_what_may_be_wrong(
 ])  # fmt: skip
 def test_errors_are_shortened_between_words(error: Exception, says: str) -> None:
     assert shorten(error) == says and len(says) <= 200
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_load_is_named_by_the_owner_of_its_key(
+    plain: Server, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, all loads on an address were those of tenant 'default'."""
+    monkeypatch.setenv("GOLD_KEY", GOLD)
+    monkeypatch.setenv("SILVER_KEY", SILVER)
+    streams = [
+        {"tenant": "default", "model": "small", "deadline_ms": 1e3, "key_env": key,
+         "arrivals": {"process": "poisson", "rate_per_s": 20.0}} for key in ("GOLD_KEY", "SILVER_KEY", "GOLD_KEY")
+    ]  # fmt: skip
+    url = f"127.0.0.1:{plain.http_port if protocol == 'http' else plain.grpc_port}"
+    sets = [f"protocol={protocol}", "duration_s=0.5"]
+    result = send_load(traffic_from({"url": url, "stream": streams}, sets, "load"))
+    assert [stream["tenant"] for stream in result["streams"]] == ["gold", "silver", "gold"]
+    assert result["worst"] is not None and result["worst"]["tenant"] in ("gold", "silver")
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"config": {"name": "m"}}, {"config": {"parameters": {}}}, OSError("gone")]
+)
+def test_a_server_without_tenants_leaves_the_names_of_the_file(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> list[str]:
+        client = TritonClient("127.0.0.1:1", "grpc", STREAMS, PATIENCE_S)
+
+        async def config(*_: object, **__: object) -> Any:
+            if isinstance(answer, OSError):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(client._client, "get_model_config", config)
+        try:
+            return await client.owners()
+        finally:
+            await client.close()
+
+    assert asyncio.run(go()) == ["gold", "silver"]
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]])

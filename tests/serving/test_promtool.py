@@ -67,6 +67,8 @@ SERIES = {  # a tenant below its promise, a device that is gone, a policy that i
     'eunomia_replicas_news_age_seconds{instance="a"}': "1x20",
     'eunomia_front_end_busy_ratio{instance="a"}': "0.9x20",
     'eunomia_policy_fallbacks{instance="a",reason="slow"}': "0+6x30",
+    'eunomia_ledger_lines{instance="a",what="waiting"}': "3x20",
+    'eunomia_ledger_lines{instance="a",what="lost"}': "1x20",
     'eunomia_tenant_service_seconds_total{tenant="gold",instance="a"}': "0+30x30",
     'eunomia_tenant_service_seconds_total{tenant="gold",instance="b"}': "0+15x30",
     'eunomia_tenant_service_seconds_total{tenant="silver",instance="a"}': "0+15x30",
@@ -76,6 +78,9 @@ RAISED = {
     "EunomiaDeviceGone": ({"device": "gpu"}, "gpu does not answer"),
     "EunomiaReplicasApart": None,
     "EunomiaFrontEndFull": ({"instance": "a"}, "the front end of a is busy 90% of the time"),
+    "EunomiaLedgerRefused": (
+        {"instance": "a", "what": "waiting"}, "the disk of a refuses the ledger: 3 lines wait, requests get 503",
+    ),
     "EunomiaPolicyFallsBack": (
         {"instance": "a", "reason": "slow"}, "the policy of a is replaced by its fallback: slow",
     ),

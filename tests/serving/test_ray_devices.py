@@ -25,7 +25,7 @@ from eunomia.serving.devices.ray.clocks import Clocks
 from eunomia.serving.devices.ray.packing import moved, pack, size_of
 from eunomia.serving.devices.recovery import MAX_LOST
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.observe.ledger import read_lines
+from eunomia.serving.observe.journal import read_lines
 from eunomia.serving.protocol.errors import Cancelled
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from http.client import HTTPConnection
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.models.repository import Entry, Repository, _listed
 from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant, StaticDirectory, hash_key
@@ -136,6 +137,30 @@ def test_what_no_memory_could_ever_hold_is_too_large(tmp_path: Path) -> None:
         status, content, headers = infer(server)
         assert (status, content["reason"]) == (413, "too_large") and "Retry-After" not in headers
         assert "the server has room for 4096" in content["error"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_body_that_is_too_large_says_what_helps_both_sides(packed: bool, tmp_path: Path) -> None:
+    body = gzip.compress(bytes(5000)) if packed else bytes(5000)
+    more = {"Content-Encoding": "gzip"} if packed else {}
+    with running(tmp_path, max_body_bytes=4096) as server:
+        line = HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
+        line.request("POST", "/v2/models/small/infer", body, {"Authorization": f"Bearer {GOLD}", **more})
+        answer = line.getresponse()
+        said = json.loads(answer.read())["error"]
+        line.close()
+    assert answer.status == 413 and said.endswith("send fewer rows at a time")
+    if not packed:
+        assert said.startswith("the body has 5000 bytes; at most 4096 are taken (the server's max_body_mib)")
+
+
+def test_of_many_networks_those_that_begin_like_the_unknown_one_are_named() -> None:
+    names = [f"model-{n:03}" for n in range(200)] + ["Encoder-large"]
+    assert _listed("encodr", names).startswith("Encoder-large, model-000, ")
+    assert _listed("model-1", names).startswith("model-100, ") and _listed("x", names).endswith(
+        " and 181 more"
+    )
+    assert _listed("x", []) == "none"
 
 
 def test_a_key_that_ends_while_its_request_runs_costs_no_answer(

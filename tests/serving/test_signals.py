@@ -15,7 +15,7 @@ from eunomia.cli.main import app
 from eunomia.cli.serve import Stopped, _started
 from eunomia.core.errors import ModelError
 from tests import children
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 from tests.serving.process import process, write_server
 
 
@@ -110,3 +110,26 @@ def test_a_signal_to_all_processes_ends_no_device_before_its_requests(
         os.killpg(server.process.pid, sent)
         assert server.process.wait(PATIENCE_S) == 0
         assert "died" not in (tmp_path / "said.txt").read_text()
+
+
+def test_ctrl_c_during_the_start_is_one_word(tmp_path: Path) -> None:
+    """As it was, a device's process that had just begun died of it, with a traceback."""
+    with children.started(
+        children.python("-m", "eunomia", "serve", write_server(tmp_path)), stderr=-1
+    ) as child:
+        until(lambda: worker_imports(child.pid))
+        os.killpg(child.pid, signal.SIGINT)
+        assert child.stderr is not None
+        assert child.stderr.read().splitlines()[1:] == ["stopped before it was ready"]
+        assert child.wait(PATIENCE_S) == 0
+
+
+def worker_imports(parent: int) -> bool:
+    """Whether a device's process of this parent runs its imports by now."""
+    for own in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((own / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                worker = "eunomia.serving.devices.worker" in (own / "cmdline").read_text()
+                if worker and "_multiarray_umath" in (own / "maps").read_text():
+                    return True
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,15 @@ def test_a_full_disk_is_no_readiness(server: Server, monkeypatch: pytest.MonkeyP
         return write(file, content)
 
     monkeypatch.setattr(os, "write", full)
-    assert infer(server) == 200  # its line is held
+    assert infer(server) == 503  # accepted, and not acknowledged: its line is held
+    assert ledger.usage["gold", "small"].outcomes["unavailable"] == 1
+    with urllib.request.urlopen(
+        urllib.request.Request(
+            f"http://127.0.0.1:{server.http_port}/metrics", headers={"authorization": f"Bearer {ADMIN}"}
+        ),
+        timeout=PATIENCE_S,
+    ) as page:
+        assert 'eunomia_ledger_lines{what="waiting"} 1.0' in page.read().decode()
     status, content = ask(server, "GET", "/v2/health/ready", "")
     assert status == 503 and content == {
         "ready": False,

@@ -26,6 +26,11 @@ ALERTS = {
         "5m",
         "the front end of {{ $labels.instance }} is busy {{ $value | humanizePercentage }} of the time",
     ),
+    "EunomiaLedgerRefused": (
+        'eunomia_ledger_lines{what="waiting"} > 0',
+        "30s",
+        "the disk of {{ $labels.instance }} refuses the ledger: {{ $value }} lines wait, requests get 503",
+    ),
     "EunomiaPolicyFallsBack": (
         "rate(eunomia_policy_fallbacks[10m]) > 0",
         "10m",

@@ -83,7 +83,9 @@ class Answers:
         ] = {}  # of the last answer, by pair and class, where it was large
         self.entering: set[Job] = set()  # those whose tensors are being copied in
         self._large: dict[int, tuple[str, int]] = {}  # by offset: outputs that came later than their run
-        self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
+        self.on_retired: Callable[[Job, str], ServingError | None] = lambda job, outcome: (
+            None
+        )  # why its answer may not leave
         self.room: Callable[[str, int], None] = lambda tenant, size: (
             None
         )  # for a large answer; raises Refused
@@ -213,9 +215,9 @@ class Answers:
             if not answer.done():
                 answer.set_exception(copied)
             return
-        self.on_retired(part.job, "hit" if part.hit else "late")
+        held = self.on_retired(part.job, "hit" if part.hit else "late")
         if not answer.done():
-            answer.set_result(copied)
+            answer.set_result(copied) if held is None else answer.set_exception(held)
 
     @property
     def copying(self) -> bool:

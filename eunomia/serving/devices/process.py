@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from eunomia.core.workers import deaf_to_ctrl_c
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.memory import end_no_sooner, out_of_memory_kills
 from eunomia.serving.devices.messages import Message, pair, receive, send
@@ -78,12 +79,13 @@ class DeviceProcess:
         self._starved = out_of_memory_kills()
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **more}
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *words(theirs.fileno(), heard)],
-                pass_fds=(theirs.fileno(), inherits, heard),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-            )
+            with deaf_to_ctrl_c():
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", *words(theirs.fileno(), heard)],
+                    pass_fds=(theirs.fileno(), inherits, heard),
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                )
         finally:
             theirs.close()
             os.close(heard)

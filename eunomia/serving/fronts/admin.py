@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import ParamSpec, TypeVar
 
 from aiohttp import web
@@ -25,6 +26,7 @@ from eunomia.serving.tenants.grants import Grant
 P = ParamSpec("P")
 T = TypeVar("T")
 GRANT_BYTES = 1024**2
+MOST_COMPARED = 300  # names of tenants with one that is unknown
 HINT = re.compile(r"[A-Za-z0-9_-]{1,12}")
 
 
@@ -85,25 +87,27 @@ class AdminFront:
         name = _name(http)
         grant = self.service.directory.by_name(name)
         if grant is None:
-            raise NotFound(f"unknown tenant '{name[:80]}'")
+            raise self._unknown(name)
         return web.json_response(as_json(grant))
 
     async def _put(self, http: web.Request) -> web.Response:
         directory = self._directory(http)
+        if not http.can_read_body:
+            raise BadRequest("the body is empty; {} gives a tenant all defaults, GET shows what it has now")
         grant = read_grant(http.match_info["tenant"], await control_of(http, GRANT_BYTES))
         self._must_know_networks(grant)
-        await _asked(directory.put, grant)
+        await self._asked(directory.put, grant)
         return web.json_response(as_json(grant))
 
     async def _remove(self, http: web.Request) -> web.Response:
         name = _name(http)
-        if not await _asked(self._directory(http).remove, name):
-            raise NotFound(f"unknown tenant '{name[:80]}'")
+        if not await self._asked(self._directory(http).remove, name):
+            raise self._unknown(name)
         self.service.regions.unregister(name, "")
         return web.json_response({})
 
     async def _keys(self, http: web.Request) -> web.Response:
-        found = await _asked(self._directory(http).keys, _name(http))
+        found = await self._asked(self._directory(http).keys, _name(http))
         return web.json_response(
             [{"hint": k.hint, "created_s": k.created_s, "expires_s": k.expires_s} for k in found]
         )
@@ -112,14 +116,14 @@ class AdminFront:
         directory = self._directory(http)
         content = only(await control_of(http), "lifetime_s", what="a new key")
         lifetime_s = number(content, "lifetime_s")
-        key = await _asked(directory.issue_key, _name(http), lifetime_s)
+        key = await self._asked(directory.issue_key, _name(http), lifetime_s)
         return web.json_response({"key": key})
 
     async def _rotate(self, http: web.Request) -> web.Response:
         directory = self._directory(http)
         content = only(await control_of(http), "grace_s", what="a rotation")
         grace_s = number(content, "grace_s", or_zero=True) or 0.0
-        key = await _asked(directory.rotate_key, _name(http), grace_s)
+        key = await self._asked(directory.rotate_key, _name(http), grace_s)
         return web.json_response({"key": key})
 
     async def _revoke(self, http: web.Request) -> web.Response:
@@ -129,7 +133,7 @@ class AdminFront:
         hint = http.query.get("hint")
         if hint is not None and not HINT.fullmatch(hint):  # an empty one would mean all
             raise BadRequest(f"hint is {hint!r:.50}; it is what the list of keys shows")
-        gone = await _asked(directory.revoke_keys, tenant, hint or "")
+        gone = await self._asked(directory.revoke_keys, tenant, hint or "")
         if hint is not None and gone == 0:
             raise NotFound(f"no living key of tenant '{tenant}' has the hint '{hint}'")
         return web.json_response({"revoked": gone})
@@ -146,6 +150,24 @@ class AdminFront:
                 raise BadRequest(
                     f"tenant '{grant.name}' names '{model}' ({key}), which is none of the networks: {known}"
                 )
+
+    async def _asked(self, question: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """What the database answers, asked off the event loop; its troubles as the protocol says them."""
+        try:
+            return await asyncio.to_thread(question, *arguments, **named)
+        except OutputError as error:
+            raise Unavailable(str(error), retry_after_s=1.0) from None
+        except UnknownTenant as error:
+            raise self._unknown(error.name) from None
+        except ConfigError as error:
+            raise BadRequest(str(error)) from None
+
+    def _unknown(self, name: str) -> NotFound:
+        """For administrators, who may know of all."""
+        known = [grant.name for grant in self.service.directory.all()[:MOST_COMPARED]]
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else "GET /v2/eunomia/tenants lists all"
+        return NotFound(f"unknown tenant '{name}'; {hint}")
 
     async def _catch_up(self) -> None:
         """Administrators see at once what was changed through other servers; without the database, the last known."""
@@ -168,15 +190,3 @@ def _name(http: web.Request) -> str:
     if not is_name(name):
         raise NotFound(f"unknown tenant {name!r:.80}")
     return name
-
-
-async def _asked(question: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What the database answers, asked off the event loop; its troubles as the protocol says them."""
-    try:
-        return await asyncio.to_thread(question, *arguments, **named)
-    except OutputError as error:
-        raise Unavailable(str(error), retry_after_s=1.0) from None
-    except UnknownTenant as error:
-        raise NotFound(str(error)) from None
-    except ConfigError as error:
-        raise BadRequest(str(error)) from None

@@ -25,10 +25,12 @@ async def inflated(packed: bytes, most: int) -> bytes:
     return inflate(packed, min(most, LARGE))
 
 
-async def body_of(http: web.Request, most: int, body: Body | None = None, unpack: Unpack = inflated) -> bytes:
+async def body_of(
+    http: web.Request, most: int, body: Body | None = None, unpack: Unpack = inflated, remedy: str = ""
+) -> bytes:
     """The whole body, joined once (``http.read`` copies it three times) and inflated if it was packed.
 
-    Raises TooLarge, BadRequest, or Refused by ``body``.
+    Raises TooLarge, with the ``remedy``, BadRequest, or Refused by ``body``.
     """
     if body is not None:
         body.need(http.content_length or 0)
@@ -36,7 +38,7 @@ async def body_of(http: web.Request, most: int, body: Body | None = None, unpack
     while piece := await http.content.readany():
         size += len(piece)
         if size > most:
-            raise TooLarge(f"the body is larger than the {most} bytes that are taken")
+            raise TooLarge(f"the body is larger than the {most} bytes that are taken{remedy}")
         if body is not None:
             body.need(size)
         pieces.append(piece)

@@ -27,7 +27,7 @@ from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.protocol.batches import most_rows
-from eunomia.serving.protocol.errors import BadRequest, ServingError, without_folders
+from eunomia.serving.protocol.errors import FEWER, BadRequest, ServingError, without_folders
 from eunomia.serving.protocol.infer import write_response
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.circle import stranger_at
@@ -142,7 +142,7 @@ class HttpFront:
         tenant = self.service.knock(caller, model)  # before its body is read
         with self.service.reading(tenant, model), self.service.bodies.of(tenant) as room:
             unpack = partial(self.json.inflate, tenant=tenant)
-            body = memoryview(await body_of(http, self._max_body, room, unpack))
+            body = memoryview(await body_of(http, self._max_body, room, unpack, FEWER))
             version = http.match_info.get("version", "")
             request = await self.json.read(
                 model, version, body, header_length(http.headers.get(HEADER_LENGTH)), tenant
@@ -214,7 +214,7 @@ class HttpFront:
         grant = self.service.identify(caller_of(http))
         name, version = http.match_info["model"], http.match_info.get("version", "")
         ports = self.service.repository.ports_for(grant, name, version)
-        return web.json_response(config_of(name, ports, self.service.most_bytes(grant)))
+        return web.json_response(config_of(name, ports, self.service.most_bytes(grant), grant.name))
 
     async def _statistics(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
@@ -297,8 +297,11 @@ def extensions_of(service: Service) -> list[str]:
     return [*EXTENSIONS, "system_shared_memory"] if service.regions.offered else EXTENSIONS
 
 
-def config_of(name: str, ports: Ports, most_bytes: int) -> Json:
-    """The configuration extension, in Triton's words, for a tenant whose request holds ``most_bytes`` of tensors."""
+def config_of(name: str, ports: Ports, most_bytes: int, tenant: str) -> Json:
+    """The configuration extension, in Triton's words, for a tenant whose request holds ``most_bytes`` of tensors.
+
+    Its parameters say who the caller is.
+    """
     kinds = {BYTES: "TYPE_STRING"}
 
     def port(p: Port, batched: bool) -> Json:
@@ -317,6 +320,7 @@ def config_of(name: str, ports: Ports, most_bytes: int) -> Json:
         "max_batch_size": rows,
         "input": [port(p, batched) for p in ports["inputs"]],
         "output": [port(p, batched) for p in ports["outputs"]],
+        "parameters": {"tenant": {"string_value": tenant}},
     }
 
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
+from eunomia.core.workers import deaf_to_ctrl_c
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.strings import Strings, Value
 from eunomia.serving.fronts.json_line import hear, say
@@ -134,7 +135,8 @@ class JsonProcess:
         size = len(body) if header_bytes is None else min(header_bytes, len(body))
         if size > self.most_bytes:
             raise TooLarge(
-                f"the JSON has {size} bytes; at most {self.most_bytes} are taken: send raw tensors (binary_data_size)"
+                f"the JSON has {size} bytes; at most {self.most_bytes} are taken (max_json_mib): send raw tensors "
+                "(binary_data_size)"
             )
         return (
             read_request(model, version, *split_body(body, header_bytes)) if size <= AT_ONCE_BYTES else None
@@ -226,12 +228,13 @@ class JsonProcess:
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "eunomia.serving.protocol.json_work", str(theirs.fileno())],
-            pass_fds=(theirs.fileno(),),
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.DEVNULL,
-        )
+        with deaf_to_ctrl_c():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "eunomia.serving.protocol.json_work", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+            )
         theirs.close()
         return ours
 

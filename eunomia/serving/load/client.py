@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -10,6 +11,8 @@ import numpy as np
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.devices.messages import Port, Ports
 from eunomia.serving.load.plan import LoadStream
+
+AT_ONCE = 50  # questions to a server, who the owner of a key is
 
 
 class Client(Protocol):
@@ -33,7 +36,7 @@ class TritonClient:
     def __init__(
         self, url: str, protocol: str, streams: Sequence[LoadStream], timeout_s: float, ca: str | None = None
     ) -> None:
-        if "://" in url or url.startswith("/"):
+        if "://" in url or url.startswith("/") or (protocol == "grpc" and ":" not in url):
             raise ConfigError(
                 f"'{url}' is no address to send requests to; write HOST:PORT, as 127.0.0.1:8001"
             )
@@ -66,11 +69,37 @@ class TritonClient:
             ports = metadata.get("inputs", [])  # over gRPC an empty list is left out, and an empty shape, too
             self._inputs[stream.model] = [self._input(port, shapes, rng) for port in ports]
 
+    async def owners(self) -> list[str]:
+        """The tenant of each stream, as the server names it; of other servers, as the stream does."""
+        asked = list({self._who(stream): stream for stream in self._streams}.values())
+        found = dict[str, str]()
+        for n in range(0, len(asked), AT_ONCE):
+            some = asked[n : n + AT_ONCE]
+            names = await asyncio.gather(*map(self._owner, some))
+            found |= {self._who(stream): name for stream, name in zip(some, names, strict=True)}
+        return [found[self._who(stream)] or stream.tenant for stream in self._streams]
+
+    @staticmethod
+    def _who(stream: LoadStream) -> str:
+        return f"key {stream.key}" if stream.key else stream.tenant
+
+    async def _owner(self, stream: LoadStream) -> str:
+        more = {} if self._http else {"as_json": True}
+        try:
+            answer = await self._client.get_model_config(stream.model, headers=self._headers(stream), **more)
+            name = answer.get("config", answer)["parameters"]["tenant"]["string_value"]
+        except Exception:  # whatever the client raises; Triton has no tenants
+            return ""
+        return str(name)
+
     def _refused(self, stream: LoadStream, why: str) -> str:
         """What may be wrong, in words."""
         if "API key" in why:
+            who = (
+                f"the key {stream.key[:8]}..." if stream.key else f"tenant '{stream.tenant}', without a key,"
+            )
             return (
-                f"tenant '{stream.tenant}' is not let in: {why}; put the key into an environment variable and name it "
+                f"{who} is not let in: {why}; put the key into an environment variable and name it "
                 "(key_env in the file, --key-env with an address)"
             )
         protocol = "HTTP" if self._http else "gRPC"

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from os.path import commonprefix
 from pathlib import Path
 
 from eunomia.core.errors import ConfigError, ModelError, OutputError
@@ -168,10 +169,8 @@ class Repository:
 
     def unknown(self, grant: Grant, name: str) -> NotFound:
         """Readiness alone, which asks for no key, tells none from one that is for others; what is for it, is said."""
-        names = [*dict.fromkeys(entry.name for entry in self.entries() if grant.may_use(entry.name))]
-        listed = ", ".join(names[:MOST_NAMED]) or "none"
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        return NotFound(f"unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}{more}")
+        listed = _listed(name, (entry.name for entry in self.entries() if grant.may_use(entry.name)))
+        return NotFound(f"unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}")
 
     def ports(self, name: str, version: str = "") -> Ports:
         """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
@@ -192,7 +191,7 @@ class Repository:
         versions, if files of some are there.
         """
         await self.look()
-        self.entry(name)
+        self._must_have(name)
         await asyncio.shield(self._load(name, only))
 
     async def _load(self, name: str, only: Collection[str]) -> None:
@@ -256,8 +255,14 @@ class Repository:
 
     async def unload(self, name: str) -> None:
         """Take a network out of service, in all versions; raises NotFound or Unavailable."""
-        self.entry(name)
+        self._must_have(name)
         await asyncio.shield(self._unload_all(name))
+
+    def _must_have(self, name: str) -> None:
+        """For administrators, who may know of all; raises NotFound."""
+        if not self.has(name):
+            listed = _listed(name, (entry.name for entry in self.entries()))
+            raise NotFound(f"unknown model '{name[:100]}'; there are: {listed}")
 
     async def _unload_all(self, name: str) -> None:
         async with self.turn:
@@ -301,6 +306,15 @@ def ports_of(entry: Entry) -> Ports:
             text += f"; an administrator loads it by POST /v2/repository/models/{entry.name}/load"
         raise Unavailable(text, retry_after_s=soon_s)
     return entry.ports
+
+
+def _listed(asked: str, known: Iterable[str]) -> str:
+    """Names; of many, first those that begin most like it."""
+    names = [*dict.fromkeys(known)]
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names) or "none"
+    names.sort(key=lambda name: len(commonprefix((name.lower(), asked.lower()))), reverse=True)
+    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
 
 
 def _knows(grant: Grant, name: str) -> bool:

@@ -1,8 +1,10 @@
-"""Who asked for what, and what became of it: one JSON line per request, never summed away.
+"""Who asked for what, and what became of it: one JSON line per request.
 
-``audit.jsonl`` is written now; at ``SEGMENT_BYTES`` it becomes ``audit-TIME.jsonl`` and a new one begins. Old files are
-the operator's to move or delete. Only the server's user may read them. A line that the disk refuses is held and written
-later, up to ``MAX_HELD`` lines: usage, which gates requests, is the ledger's business.
+Of a tenant's refusals beyond some a second (:mod:`eunomia.serving.observe.refusals`) there are numbers alone: it could
+fill the disk with them. ``audit.jsonl`` is written now; at ``SEGMENT_BYTES`` it becomes ``audit-TIME.jsonl`` and a new
+one begins. Old files are the operator's to move or delete. Only the server's user may read them. Lines that the disk
+refuses are held and written later, up to ``MAX_HELD``, beyond that as many of each tenant; what is lost is counted.
+Usage, which gates requests, is the ledger's business.
 """
 
 from __future__ import annotations
@@ -11,17 +13,19 @@ import asyncio
 import json
 import logging
 import os
-from collections import deque
+from collections import Counter, deque
 from datetime import UTC, datetime
 from pathlib import Path
 
 from eunomia.core.errors import OutputError
+from eunomia.serving.observe.refusals import Refusals
 
 log = logging.getLogger("eunomia.serving")
 SEGMENT_BYTES = 64 * 1024**2
 MAX_HELD = 10_000
 MAX_NAME = 200
 NOW = "audit.jsonl"
+LEFT_OUT = "left_out"  # the outcome of a line that counts others
 
 
 class Audit:
@@ -29,7 +33,9 @@ class Audit:
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.folder, self._most = folder, segment_bytes
-        self.held: deque[bytes] = deque(maxlen=MAX_HELD)
+        self.held: deque[tuple[str, bytes]] = deque()  # with their tenants
+        self.lost: Counter[str] = Counter()  # lines, by tenant
+        self._refusals = Refusals()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._open()
@@ -45,26 +51,54 @@ class Audit:
         response_s: float | None = None,
     ) -> None:
         """One request has its answer; ``response_s``: None = it was refused before it was accepted."""
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {
-            "at": at, "tenant": tenant, "model": model[:MAX_NAME], "request": request, "outcome": outcome,
-        }  # fmt: skip
-        if response_s is not None:
-            line["response_ms"] = round(response_s * 1e3, 3)
-        self.held.append(json.dumps(line).encode() + b"\n")
+        for counted, numbers in self._refusals.due():
+            self._count(counted, numbers)
+        if response_s is not None or self._refusals.admits(tenant, outcome):
+            line = _line(tenant, model[:MAX_NAME], request, outcome)
+            if response_s is not None:
+                line["response_ms"] = round(response_s * 1e3, 3)
+            self._add(tenant, line)
         self.flush()
+
+    def _count(self, tenant: str, numbers: dict[str, int]) -> None:
+        """Requests that have no lines of their own."""
+        self._add(tenant, _line(tenant, "", "", LEFT_OUT) | {LEFT_OUT: numbers})
+
+    def _add(self, tenant: str, line: dict[str, object]) -> None:
+        self.held.append((tenant, json.dumps(line).encode() + b"\n"))
+        if len(self.held) > MAX_HELD:
+            self._lose_some()
+
+    def _lose_some(self) -> None:
+        """The oldest of whoever holds most, a hundredth of all at once."""
+        ((tenant, holds),) = Counter(whose for whose, _ in self.held).most_common(1)
+        most = left = min(holds, max(MAX_HELD // 100, 1))
+        kept = deque[tuple[str, bytes]]()
+        for whose, line in self.held:
+            if left and whose == tenant:
+                left -= 1
+            else:
+                kept.append((whose, line))
+        self.held = kept
+        if not self.lost:
+            log.error("the audit log holds %d lines that the disk refuses; the oldest are lost", MAX_HELD)
+        self.lost[tenant] += most
 
     def flush(self) -> None:
         """Write what is held, and begin a new file when this one is long enough."""
         try:
             while self.held:
-                line = self.held[0]
+                line = self.held[0][1]
                 written = os.write(self._file, line)
                 if written < len(line):  # the disk is full: the line is written anew, behind this torn piece
                     os.write(self._file, b"\n")
                     return
                 self.held.popleft()
                 self._size += written
+                if not self.held and self.lost:
+                    lost, self.lost = self.lost, Counter()
+                    for whose, count in lost.items():
+                        self._count(whose, {"disk": count})
             if self._size >= self._most:
                 self._rotate()
         except OSError as error:
@@ -73,6 +107,8 @@ class Audit:
 
     def close(self) -> None:
         """The last lines, on disk."""
+        for tenant, numbers in self._refusals.due(all_of_them=True):
+            self._count(tenant, numbers)
         self.flush()
         os.fsync(self._file)
         os.close(self._file)
@@ -95,6 +131,11 @@ class Audit:
             asyncio.get_running_loop().run_in_executor(None, _finish, old)
         except RuntimeError:
             _finish(old)
+
+
+def _line(tenant: str, model: str, request: str, outcome: str) -> dict[str, object]:
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return {"at": at, "tenant": tenant, "model": model, "request": request, "outcome": outcome}
 
 
 def _finish(file: int) -> None:

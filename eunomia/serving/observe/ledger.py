@@ -1,9 +1,11 @@
 """What every tenant used and was served, on disk before the answer leaves.
 
 A journal of one line per request: ``CRC32 JSON``. One write per line, before the client has its answer, so
-kill -9 of the server loses nothing that was acknowledged; the file is synced every second, which bounds
-what a power failure can take. A torn last line is ignored. When the journal is long, it starts anew, and its
-sums are written to a snapshot: in small pieces between requests, then in one step, in a thread.
+kill -9 of the server loses nothing that was acknowledged: an answer that cannot be written down is an error. The file
+is synced every second, which bounds
+what a power failure can take. When the journal is long, it starts anew, and its sums are written to a snapshot: in
+small pieces between requests, then in one step, in a thread. Of a damaged journal all that can be read counts, and the
+log says what does not; a damaged snapshot is refused.
 """
 
 from __future__ import annotations
@@ -12,16 +14,27 @@ import asyncio
 import json
 import logging
 import os
-import re
 import zlib
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import OutputError, RecordError
+from eunomia.serving.observe.journal import (
+    DAMAGED,
+    Entry,
+    Unread,
+    journals,
+    lines_of,
+    missing,
+    number,
+    remark,
+)
 from eunomia.serving.observe.retired import Retired
-from eunomia.serving.observe.snapshot import Usage, pieces
+from eunomia.serving.observe.snapshot import Usage, pieces, sums_in
+from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.tenants.today import Today
 
 log = logging.getLogger("eunomia.serving")
@@ -30,20 +43,13 @@ MAX_HELD = 10_000  # lines that wait in memory while the disk is full
 PAUSE_S = 2e-3  # between two pieces of a snapshot
 
 
-ENTRY, END = re.compile(rb"[0-9a-f]{8} \["), re.compile(rb"\]")  # how an entry begins and ends
-LONGEST = 4096  # bytes of an entry; names have 200 letters
-Entry = tuple[
-    float, str, str, str, float, float
-]  # wall time, tenant, network, outcome, response, device time
-
-
 class Ledger:
     """One folder, one server; ``today`` gets the sums of the day, those of before a restart too.
 
     ``lock``: that of a server which still writes its own last lines; they are taken up once it has ended. A lock of
     another folder is let go.
 
-    Raises RecordError when another server holds the folder, OutputError when it cannot write.
+    Raises RecordError when another server holds the folder or its snapshot is damaged, OutputError for other faults.
     """
 
     def __init__(
@@ -57,6 +63,8 @@ class Ledger:
         self._segment = self._base = 0  # the journal that is written, and the first that no snapshot holds
         self._shared = False  # with another process: nothing is summed up
         self._read_to: dict[str, int] = {}  # of journals, by name
+        self._damaged: set[str] = set()  # journals, by name
+        self._refused = self._unsynced = False  # the disk, as the log has said
         self._summing: asyncio.Task[None] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,12 +77,10 @@ class Ledger:
                 self._claim()
             else:
                 self.lock = lock
-            self._read()
-            self._segment += self._shared
-            self._file = self._open_segment()
+            self._file = self._begin()
         except OSError as error:
             raise OutputError(
-                f"ledger_dir: {folder} cannot be used: {error.strerror}; give a directory of its own"
+                f"ledger_dir: {error.filename or folder} cannot be used: {error.strerror}; {_remedy(error)}"
             ) from None
 
     @property
@@ -82,8 +88,11 @@ class Ledger:
         """Whether everything so far is in the journal."""
         return not self.held
 
-    def record(self, retired: Retired, wall_s: float) -> None:
-        """Write one request down; when the disk refuses, it is held and written later."""
+    def record(self, retired: Retired, wall_s: float) -> Retired:
+        """Write one request down, as it is returned: an answer that the disk refuses must not leave.
+
+        Its line is held, as that of an error, and written later.
+        """
         entry = (
             wall_s,
             retired.tenant,
@@ -93,12 +102,17 @@ class Ledger:
             retired.service_s,
         )
         self._count(entry)
-        text = json.dumps(entry, separators=(",", ":"))
-        self.held.append(f"{zlib.crc32(text.encode()):08x} {text}\n".encode())
+        self.held.append(_line(entry))
         self.flush()
+        if self.held and retired.answered:
+            retired = replace(retired, outcome=Unavailable.reason)
+            self._correct(entry, retired.outcome)
         if len(self.held) > MAX_HELD:
             self.held.popleft()
             self.lost += 1
+            if self.lost == 1:
+                log.error("the ledger holds %d lines that the disk refuses; the oldest are lost", MAX_HELD)
+        return retired
 
     def flush(self) -> None:
         """Try to write what is held."""
@@ -107,24 +121,51 @@ class Ledger:
             try:
                 written = os.write(self._file, line)
             except OSError as error:
-                if len(self.held) == 1:
-                    log.error(
-                        "the ledger cannot be written: %s; new requests are refused until it can",
-                        error.strerror,
-                    )
+                self._refuses(error.strerror)
                 return
-            if written < len(
-                line
-            ):  # the disk filled up in the middle: end the torn line, write it again later
-                self._end_torn_line()
+            if written < len(line):
+                self._take_back(written)
+                self._refuses("it took a part of a line")
                 return
             self.held.popleft()
+        if self._refused:
+            self._refused = False
+            log.warning("the ledger can be written again: no line waits in memory, requests are welcome")
         if os.fstat(self._file).st_size > SEGMENT_BYTES and not self._shared:
             self._compact_soon()
 
+    def _correct(self, last: Entry, outcome: str) -> None:
+        """Of the last line, which is held."""
+        wall_s, tenant, model, before, response_s, device_s = last
+        self.held[-1] = _line((wall_s, tenant, model, outcome, response_s, device_s))
+        usage = self.usage[tenant, model]
+        usage.outcomes[before] -= 1
+        usage.outcomes[outcome] = usage.outcomes.get(outcome, 0) + 1
+        usage.window[-1] = (wall_s, response_s, outcome)
+
+    def _refuses(self, why: str | None) -> None:
+        if not self._refused:
+            self._refused = True
+            log.error(
+                "the ledger in %s cannot be written: %s; until it can, requests get 503: make room on its disk",
+                self.folder,
+                why,
+            )
+
     def sync(self) -> None:
         """Wait until the journal is on disk."""
-        os.fsync(self._file)
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            if not self._unsynced:
+                log.error(
+                    "the ledger in %s may not be on disk: %s; a loss of power would lose requests: look at the disk",
+                    self.folder,
+                    error.strerror,
+                )
+            self._unsynced = True
+        else:
+            self._unsynced = False
 
     def compact(self) -> None:
         """An empty journal, and sums into a snapshot; a crash in between counts nothing twice."""
@@ -163,7 +204,7 @@ class Ledger:
     def _begin_segment(self) -> int | None:
         """The journal starts anew; the descriptor of the old one, or None where the disk refuses."""
         before, old = self._segment, self._file
-        self._segment = 1 + max([before, *map(_number, self._segments())])
+        self._segment = 1 + max([before, *map(number, journals(self.folder))])
         try:
             self._file = self._open_segment()
         except OSError as error:
@@ -181,8 +222,12 @@ class Ledger:
             log.error("the ledger's snapshot cannot be written: %s", error)
             return
         self._base = segment
-        for path in self._segments():
-            if _number(path) < segment:
+        for path in journals(self.folder):
+            if number(path) >= segment:
+                break
+            if path.name in self._damaged:
+                path.replace(path.with_name(path.name + DAMAGED))
+            else:
                 path.unlink(missing_ok=True)
 
     def share(self) -> None:
@@ -191,8 +236,8 @@ class Ledger:
 
     def keep(self) -> None:
         """The other process has ended: its lines count, those before and after this one's."""
-        for path in self._segments():
-            if self._base <= _number(path) != self._segment:
+        for path in journals(self.folder):
+            if self._base <= number(path) != self._segment:
                 self._take_up(path, whole=True)
         self._shared = False
 
@@ -201,6 +246,12 @@ class Ledger:
         if self._summing is not None:
             self._summing.cancel()
         self.flush()
+        if self.held:
+            log.error(
+                "the ledger in %s ends without %d requests: the disk refuses their lines; none was acknowledged",
+                self.folder,
+                len(self.held),
+            )
         self.sync()
         os.close(self._file)
         os.close(self.lock)
@@ -216,18 +267,27 @@ class Ledger:
                 f"the ledger in {self.folder} belongs to another server that runs now"
             ) from None
 
+    def _begin(self) -> int:
+        """The journal to write; nothing stands behind a torn line."""
+        try:
+            self._read()
+            self._segment += self._shared or self._journal(self._segment).name in self._damaged
+            return self._open_segment()
+        except BaseException:
+            os.close(self.lock)
+            raise
+
     def _read(self) -> None:
         snapshot = self.folder / "snapshot.json"
         if snapshot.exists():
-            content = json.loads(snapshot.read_text())
-            self._segment = self._base = int(content["segment"])
-            self.today.day, self.today.used_s = content.get("today", (0, {}))
-            for tenant, model, outcomes, device_s, energy_j, window in content["usage"]:
-                usage = self.usage[tenant, model] = Usage(dict(outcomes), device_s, energy_j)
-                usage.window.extend((at_s, response_s, outcome) for at_s, response_s, outcome in window)
-        for path in self._segments():
-            if _number(path) >= self._segment:
-                self._segment = _number(path)
+            self._segment, (self.today.day, self.today.used_s), self.usage = sums_in(snapshot)
+            self._base = self._segment
+        paths = journals(self.folder)
+        if gone := missing(self.folder, [number(path) for path in paths], self._base):
+            log.warning(gone)
+        for path in paths:
+            if number(path) >= self._segment:
+                self._segment = number(path)
                 self._take_up(path, whole=not self._shared)
 
     def _take_up(self, path: Path, *, whole: bool) -> None:
@@ -235,8 +295,13 @@ class Ledger:
         data, begin = path.read_bytes(), self._read_to.get(path.name, 0)
         end = len(data) if whole else data.rfind(b"\n") + 1
         self._read_to[path.name] = end
-        for entry in lines_of(data[begin:end]):
+        unread = list[Unread]()
+        entries = list(lines_of(data[begin:end], unread, data.count(b"\n", 0, begin)))
+        for entry in entries:
             self._count(entry)
+        if unread:
+            self._damaged.add(path.name)
+            log.warning(remark(path, unread, len(entries)))
 
     def _count(self, entry: Entry) -> None:
         wall_s, tenant, model, outcome, response_s, device_s = entry
@@ -247,9 +312,6 @@ class Ledger:
         usage.window.append((wall_s, response_s, outcome))
         self.today.add(tenant, device_s, wall_s)
 
-    def _segments(self) -> list[Path]:
-        return sorted(self.folder.glob("journal-*.log"))
-
     def _open_segment(self) -> int:
         path = self._journal(self._segment)
         return os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -257,11 +319,17 @@ class Ledger:
     def _journal(self, segment: int) -> Path:
         return self.folder / f"journal-{segment:08d}.log"
 
-    def _end_torn_line(self) -> None:
+    def _take_back(self, written: int) -> None:
+        """A part of a line, which is written again later; where that fails, its readers pass over it."""
         try:
-            os.write(self._file, b"\n")
-        except OSError:  # still full; the reader skips the torn line even when the next one is glued to it
-            return
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+        except OSError as error:
+            log.error("a torn line stays in the ledger: %s", error.strerror)
+
+
+def _line(entry: Entry) -> bytes:
+    text = json.dumps(entry, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
 
 
 def _is(file: int, path: Path) -> bool:
@@ -269,45 +337,10 @@ def _is(file: int, path: Path) -> bool:
     return path.exists() and os.path.samestat(os.fstat(file), path.stat())
 
 
-def _number(journal: Path) -> int:
-    return int(journal.stem.split("-")[1])
-
-
-def read_lines(path: Path) -> Iterator[Entry]:
-    """Entries of a journal; torn lines are skipped."""
-    return lines_of(path.read_bytes())
-
-
-def lines_of(data: bytes) -> Iterator[Entry]:
-    """Entries of a part of a journal that ends with a line."""
-    for line in data.split(b"\n"):
-        entry = _entry(line)
-        if entry is not None:
-            yield entry
-        elif line:
-            yield from _glued(line)
-
-
-def _glued(line: bytes) -> Iterator[Entry]:
-    """Entries of a line that is not one whole entry: torn pieces, or one without its end, may stand around others."""
-    over = 0
-    for found in ENTRY.finditer(line):
-        if found.start() < over:  # a name that looks like the beginning of an entry
-            continue
-        for last in END.finditer(line, found.end(), found.start() + LONGEST):
-            entry = _entry(line[found.start() : last.end()])
-            if entry is not None:
-                over = last.end()
-                yield entry
-                break
-
-
-def _entry(text: bytes) -> Entry | None:
-    """Of exactly these bytes."""
-    try:
-        if text[8:10] != b" [" or int(text[:8], 16) != zlib.crc32(text[9:]):
-            return None
-        wall_s, tenant, model, outcome, response_s, device_s = json.loads(text[9:])
-    except ValueError:
-        return None
-    return wall_s, tenant, model, outcome, response_s, device_s
+def _remedy(error: OSError) -> str:
+    """What helps against it."""
+    if isinstance(error, PermissionError):
+        return "give the user that runs the server the right to read and write it"
+    if isinstance(error, IsADirectoryError):
+        return "a file is expected there: move the directory away"
+    return "give a directory of its own"

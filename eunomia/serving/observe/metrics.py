@@ -124,6 +124,12 @@ class Telemetry:
         self._news = Gauge(
             "eunomia_replicas_news_age_seconds", "Since the others were last read", registry=registry
         )
+        self._ledger = Gauge(
+            "eunomia_ledger_lines",
+            "Of requests, that the disk refuses: waiting in memory (new requests get 503), and lost",
+            ["what"],
+            registry=registry,
+        )
         self._harvest = Gauge(
             "eunomia_harvest",
             "Of tenants who take what others leave: requests taken and refused, room left, what others are to take",
@@ -250,6 +256,11 @@ class Telemetry:
         """Set how many servers share the promises, and how old the news of the others is."""
         self._replicas.set(count)
         self._news.set(age_s)
+
+    def show_ledger(self, waiting: int, lost: int) -> None:
+        """Set how many lines the disk refuses."""
+        self._ledger.labels("waiting").set(waiting)
+        self._ledger.labels("lost").set(lost)
 
     def _tenant(self, name: str) -> str:
         if name not in self._tenants:

@@ -1,4 +1,7 @@
-"""The sums of a ledger as JSON, in pieces: a window of 10,000 requests takes 8 ms, and there is one for each pair."""
+"""The sums of a ledger as JSON, in pieces: a window of 10,000 requests takes 8 ms, and there is one for each pair.
+
+``sums_in`` reads them back.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
+
+from eunomia.core.errors import RecordError
 
 Window = deque[tuple[float, float, str]]  # wall time, response, outcome
 WINDOW = 10_000  # requests of a pair
@@ -52,3 +58,23 @@ def _written(head: str, now: Sequence[Copied]) -> Iterator[str]:
 def text(value: object) -> str:
     """JSON without blanks."""
     return json.dumps(value, separators=(",", ":"))
+
+
+def sums_in(path: Path) -> tuple[int, tuple[int, dict[str, float]], dict[tuple[str, str], Usage]]:
+    """The first journal that they do not hold, the day and its sums, and usage; raises RecordError or OSError."""
+    try:
+        content = json.loads(path.read_bytes())
+        day, used_s = content.get("today", (0, {}))
+        today = int(day), {str(tenant): float(seconds) for tenant, seconds in used_s.items()}
+        usage = dict[tuple[str, str], Usage]()
+        for tenant, model, outcomes, device_s, energy_j, window in content["usage"]:
+            counts = {str(outcome): int(count) for outcome, count in outcomes.items()}
+            one = usage[tenant, model] = Usage(counts, float(device_s), float(energy_j))
+            one.window.extend((float(at_s), float(took_s), str(outcome)) for at_s, took_s, outcome in window)
+        return int(content["segment"]), today, usage
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RecordError(
+            f"the ledger's {path} is damaged ({type(error).__name__}: {error}); it holds the sums of all earlier "
+            "requests. Put it back from a backup; or move it away, which gives these sums up: then the journals alone "
+            "count"
+        ) from None

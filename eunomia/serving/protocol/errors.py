@@ -42,6 +42,9 @@ class TooLarge(ServingError):
     http, grpc, reason = 413, "RESOURCE_EXHAUSTED", "too_large"
 
 
+FEWER = " (the server's max_body_mib): send fewer rows at a time"  # what helps whoever asks, and its operator
+
+
 class NoRoom(TooLarge):
     """What the network made of its input fits into no memory that there is."""
 

@@ -46,8 +46,9 @@ def inflate(data: bytes, most: int) -> bytes:
     for _ in range(MEMBERS):
         at = _take_member(data, at, room, found)
         if len(found) > room:
+            remedy = "send fewer rows at a time" if room == most else "send it unpacked"
             raise TooLarge(
-                f"{len(data)} packed bytes become more than {room}, which is the most that is taken: send it unpacked"
+                f"{len(data)} packed bytes become more than {room}, which is the most that is taken: {remedy}"
             )
         if at == len(data):
             return bytes(found)

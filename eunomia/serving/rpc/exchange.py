@@ -10,7 +10,7 @@ from eunomia.serving.fronts.exchange import Exchange, Inference
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.http2.call import NOBODY, Call
 from eunomia.serving.http2.outlet import CALL_BYTES
-from eunomia.serving.protocol.errors import BadRequest, Expired, TooLarge
+from eunomia.serving.protocol.errors import FEWER, BadRequest, Expired, TooLarge
 from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest
 from eunomia.serving.protocol.packed import room_of
 from eunomia.serving.protocol.pieces import Pieces
@@ -42,7 +42,7 @@ class RpcExchange(Exchange):
         self._came, self._packed = True, packed
         with self._service.reading(self.tenant, ""):
             if size > self._most:
-                raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here")
+                raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here{FEWER}")
         assert self._room is not None, "nothing has been read"
         self._room.need(CALL_BYTES + size + (room_of(size, self._most) if packed else 0))
         self._sight.begin(size, packed=packed)

@@ -151,7 +151,7 @@ class GrpcFront:
         grant = self.service.identify(caller_of(call))
         ports = self.service.repository.ports_for(grant, request.name, request.version)
         config = config_of(
-            request.name, ports, min(self.service.most_bytes(grant), self.inference.most_bytes)
+            request.name, ports, min(self.service.most_bytes(grant), self.inference.most_bytes), grant.name
         )
         return ParseDict({"config": config}, pb.ModelConfigResponse())
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from eunomia.serving.http2.call import NOBODY, Call
-from eunomia.serving.protocol.errors import Expired, ServingError, TooLarge
+from eunomia.serving.protocol.errors import FEWER, Expired, ServingError, TooLarge
 from eunomia.serving.rpc.caller import packing_of, timeout_s
 from eunomia.serving.rpc.ending import refuse
 from eunomia.serving.rpc.unary import CONTROL_BYTES, Common
@@ -116,7 +116,7 @@ class Stream:
         if packed:
             packing_of(self.call)
         if size > self._most:
-            raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here")
+            raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here{FEWER}")
         self._packed, self._small = packed, bytearray()
         self._is_small = size <= SMALL
         self._unread.begin(size, packed=packed)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select
 from sqlalchemy.engine import URL, make_url
@@ -14,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
 from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, OutputError
+from eunomia.serving.tenants.replaced import WHY, OneFile, empty_wal
 from eunomia.serving.tenants.tables import TENANT
 
 DRIVERS = {
@@ -30,8 +33,10 @@ PATIENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+AGAIN_S = 0.01  # between two tries to switch a new file over
 LOCK_MS = 5_000  # so long one change waits for another
 IDLE_MS = 30_000  # a server that stands still inside a change loses it, in PostgreSQL
+_files: WeakKeyDictionary[Engine, OneFile] = WeakKeyDictionary()  # of SQLite
 MIGRATION_LOCK = 0x65756E6F  # of PostgreSQL's advisory locks: any number that is ours
 
 
@@ -47,12 +52,19 @@ def connect(url: str) -> Engine:
         if parsed.get_backend_name() == "sqlite" and parsed.database and parsed.database != ":memory:":
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(parsed, pool_pre_ping=True, connect_args=_patience(parsed))
-    except ArgumentError as error:
-        raise ConfigError(f"the database URL is no URL that SQLAlchemy knows: {error}") from None
+    except ArgumentError:
+        shown = f"'{url}' " if "@" not in url else ""  # else it may hold a password
+        raise ConfigError(
+            f"the database URL {shown}is no URL; write sqlite:///PATH (three slashes, four before an absolute path) or "
+            "postgresql://USER@HOST/NAME"
+        ) from None
     except ImportError as error:
         raise ConfigError(f"the database needs a driver: {error} (pip install 'eunomia[postgres]')") from None
     if parsed.get_backend_name() == "sqlite":
+        place = place_of(engine)
+        file = _files[engine] = OneFile(place if Path(place).is_absolute() else "")
         event.listen(engine, "do_connect", _keep_private)
+        event.listen(engine, "do_connect", _only(file))
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -66,11 +78,15 @@ def transaction(engine: Engine, *, writes: bool, patient: bool = False) -> Itera
     SQLite: whoever writes waits for other writers before it reads anything. ``patient``: PostgreSQL's locks are
     waited for as long as it takes.
     """
-    where = engine.url.render_as_string(hide_password=True)
+    where, file = engine.url.render_as_string(hide_password=True), _files.get(engine)
+    if file is not None and (why := file.check(engine)):
+        raise OutputError(f"the database {where} does not answer: {why}")
     opened = False
     try:
         with engine.execution_options(**_options(engine, writes)).begin() as db:
             opened = True
+            if file is not None:
+                file.opened()
             if writes and engine.dialect.name == "postgresql":
                 db.exec_driver_sql(f"SET LOCAL lock_timeout = {0 if patient else LOCK_MS}")
                 db.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}")
@@ -116,14 +132,7 @@ def place_of(engine: Engine) -> str:
 def let_go(engine: Engine) -> None:
     """Close every connection. SQLite: everything is moved from the ``-wal`` file into the database's own before."""
     if engine.dialect.name == "sqlite" and Path(place_of(engine)).is_file():
-        with contextlib.suppress(
-            SQLAlchemyError, sqlite3.Error
-        ):  # what is left in the -wal file stays valid there
-            connection = engine.raw_connection()
-            try:
-                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            finally:
-                connection.close()
+        empty_wal(engine)
     engine.dispose()
 
 
@@ -152,11 +161,37 @@ def _keep_private(_: object, record: object, arguments: list[str], more: Json) -
             os.close(descriptor)
 
 
+def _only(file: OneFile) -> Callable[..., None]:
+    """Before SQLite opens a file: beside connections to another, it would take that one's ``-wal`` for its own."""
+
+    def check(dialect: object, record: object, arguments: list[str], more: Json) -> None:
+        if file.replaced:
+            raise sqlite3.OperationalError(WHY)
+
+    return check
+
+
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     """Foreign keys count, readers do not block writers, and a commit survives a power failure."""
     connection.isolation_level = None  # transactions are ours: the driver's own begin at the first change
-    for pragma in (f"busy_timeout={LOCK_MS}", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL"):
+    for pragma in (f"busy_timeout={LOCK_MS}", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+    _keep_wal(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _keep_wal(connection: sqlite3.Connection) -> None:
+    """Of several that switch a new file over at once, SQLite turns all but one away, whatever its timeout says."""
+    end_s = time.monotonic() + LOCK_MS * 1e-3
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(AGAIN_S)
+        else:
+            return
 
 
 def _begin_sqlite(db: Connection) -> None:

@@ -32,6 +32,10 @@ from eunomia.serving.tenants.stamp import read_stamp, renew_stamp
 class UnknownTenant(ConfigError):
     """Nobody is called so."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown tenant '{name[:80]}'")
+        self.name = name[:80]
+
 
 @dataclass(frozen=True)
 class _Known:
@@ -185,4 +189,4 @@ def _read(db: Connection) -> _Known:
 
 def _must_know(db: Connection, tenant: str) -> None:
     if not knows(db, tenant):
-        raise UnknownTenant(f"unknown tenant '{tenant[:80]}'")
+        raise UnknownTenant(tenant)

@@ -91,7 +91,7 @@ def _ports(config: ServerConfig) -> Iterator[str]:
     from eunomia.serving.takeover.sockets import why_taken
 
     for key, port in (("http_port", config.http_port), ("grpc_port", config.grpc_port)):
-        if port and (why := why_taken(config.host, port)):
+        if port is not None and (why := why_taken(config.host, port)):
             yield f"{key} = {port} on '{config.host}' cannot be opened: {why}"
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from eunomia.config.traffic import LoadConfig, load_traffic
@@ -36,23 +37,26 @@ def send_load(
     """
     checked = config if isinstance(config, LoadConfig) else load_traffic(config, overrides)
     streams = load_streams(checked)
-    samples = asyncio.run(_send(checked, streams, on_sent, stoppable))
+    samples, owners = asyncio.run(_send(checked, streams, on_sent, stoppable))
     if not len(samples.schedule.time_s):
         raise KeyboardInterrupt
+    streams = [replace(stream, tenant=owner) for stream, owner in zip(streams, owners, strict=True)]
     return {**summarise(samples, streams, checked.warmup_s), "seed": checked.seed, "url": checked.url}
 
 
 async def _send(
     config: LoadConfig, streams: list[LoadStream], on_sent: OnSent | None, stoppable: bool
-) -> Samples:
+) -> tuple[Samples, list[str]]:
+    """And whose the streams are."""
     schedule = draw_schedule(streams, config.duration_s, config.seed)
     ca = config.tls_ca or ("" if config.tls else None)
     client = TritonClient(config.url, config.protocol, streams, config.timeout_s, ca)
     try:
         await client.prepare(config.shapes, config.seed)
+        owners = await client.owners()
         total, stop = len(schedule.time_s), _on_interrupt() if stoppable else None
         told = (lambda sent: on_sent(sent, total)) if on_sent is not None else (lambda sent: None)
-        return await send_all(schedule, client, told, stop=stop)
+        return await send_all(schedule, client, told, stop=stop), owners
     finally:
         await client.close()
 
@@ -82,6 +86,8 @@ def load_streams(config: LoadConfig) -> list[LoadStream]:
         if s.key_env is not None:
             key = os.environ.get(s.key_env)
             if not key:
-                raise ConfigError(f"tenant '{s.tenant}': the environment variable {s.key_env} is not set")
+                raise ConfigError(
+                    f"the environment variable {s.key_env} is not set: export {s.key_env}=eun_..., the key of a tenant"
+                )
         streams.append(LoadStream(s.tenant, s.model, process, s.deadline_ms * 1e-3, key, s.send_deadline))
     return streams

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from eunomia.config.device import DeviceConfig
 from eunomia.config.server import ServerConfig, demo_server, load_server
 from eunomia.contract.traits import CHARGE_ELSEWHERE, NAME
-from eunomia.core.errors import ConfigError
+from eunomia.core.errors import ConfigError, within
 from eunomia.serving.devices.backends import must_be_installed
 from eunomia.serving.devices.places import place_must_be_installed
 from eunomia.study.serving.beforehand import check_files
@@ -114,6 +114,7 @@ def _default_bytes(backend: str, sharing: int) -> float:
 
 def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
     """The file's words as the server's objects; ``tell`` takes remarks on it. Raises ConfigError."""
+    from eunomia.inference.policies.catalogue import load_policy
     from eunomia.serving.dispatch.options import DispatchOptions
     from eunomia.serving.fronts.connections import ConnectionLimits
     from eunomia.serving.observe.tracing import TraceOptions
@@ -123,6 +124,8 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
     for unknown in config.unknown:
         tell(f"{unknown}, which must be loaded from {config.models_dir} first")
     policy = resolve_policy(config.policy)
+    with within("fallback"):
+        load_policy(config.fallback)
     cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
     for device in config.device:
         place_must_be_installed(device.name, device.on)

@@ -20,7 +20,14 @@ from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.strings import Strings, Value
 from eunomia.serving.fronts.json_line import hear, say
 from eunomia.serving.protocol.errors import BadRequest, Refused, TooLarge, Unavailable
-from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, Written, read_request, split_body
+from eunomia.serving.protocol.infer import (
+    SMALL_BYTES,
+    InferRequest,
+    Written,
+    read_request,
+    split_body,
+    split_uncopied,
+)
 from eunomia.serving.protocol.json_work import (
     SMALL_NUMBERS,
     Pieces,
@@ -120,10 +127,10 @@ class JsonProcess:
         """An HTTP body; raises BadRequest, TooLarge, Refused or Unavailable."""
         if (request := self.read_now(model, version, body, header_bytes)) is not None:
             return request
-        header, raw = split_body(body, header_bytes)
+        header, raw = split_uncopied(body, header_bytes)
         if len(header) <= SMALL_BYTES:
             await self.rounds.turn(tenant)
-            return read_request(model, version, header, raw)
+            return read_request(model, version, bytes(header), raw)
         rest, numbers = await self.take_out("read", header, tenant)
         return read_request(model, version, rest, raw, numbers)
 
@@ -140,7 +147,7 @@ class JsonProcess:
             read_request(model, version, *split_body(body, header_bytes)) if size <= AT_ONCE_BYTES else None
         )
 
-    async def inflate(self, packed: bytes | memoryview, most: int, tenant: str) -> bytes:
+    async def inflate(self, packed: bytes | memoryview, most: int, tenant: str) -> bytes | memoryview:
         """What was packed; raises TooLarge, BadRequest, Refused or Unavailable."""
         if len(packed) <= SMALL_BYTES:
             await self.rounds.turn(tenant)
@@ -150,7 +157,7 @@ class JsonProcess:
         head, pieces = await self._ask(tenant, room_of(len(packed), most), message, [packed])
         if "wrong" in head:
             raise (TooLarge if head["large"] else BadRequest)(head["wrong"])
-        return bytes(pieces[0]) if len(pieces[0]) < LARGE else await asyncio.to_thread(bytes, pieces[0])
+        return pieces[0]
 
     async def take_out(
         self, kind: str, message: bytes | memoryview, tenant: str

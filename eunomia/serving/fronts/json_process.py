@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
 from eunomia.serving.devices.messages import Message
@@ -110,11 +110,12 @@ class Turns:
 class JsonProcess:
     """Requests to read and responses to write; small ones are done at once, in place.
 
-    ``most_bytes``: of one message and, together, of one tenant's messages in work.
+    ``most_bytes``: of one message and, together, of one tenant's messages in work. ``begin``: this turn of the event
+    loop has work.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, most_bytes: int, begin: Callable[[], None] = lambda: None) -> None:
+        self.most_bytes, self._begin = most_bytes, begin
         self.rounds = Rounds()  # for what is done in place
         self._turns = Turns(most_bytes)
         self._process: subprocess.Popen[bytes] | None = None
@@ -222,8 +223,8 @@ class JsonProcess:
             if self._line is None:
                 self._line = await asyncio.to_thread(self._start)
             async with asyncio.timeout(PATIENCE_S):
-                await say(self._line, head, pieces)
-                return await hear(self._line)
+                await say(self._line, head, pieces, self._begin)
+                return await hear(self._line, self._begin)
         except (OSError, EOFError):
             self._end()
             raise Unavailable(

@@ -51,6 +51,9 @@ def serve(
 
 
 def _start(what: str, overrides: list[str], takeover: bool, quiet: bool, as_json: bool) -> None:
+    from eunomia.serving.devices.unused import keep_freed_in_one_heap
+
+    keep_freed_in_one_heap()
     from eunomia.config.server import demo_server, load_server
     from eunomia.study.serving.beforehand import check_files
     from eunomia.study.serving.server import close, server_options

@@ -19,8 +19,9 @@ from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
-from eunomia.serving.devices.memory import Young, keep_freed_memory
+from eunomia.serving.devices.memory import Young
 from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.devices.unused import give_back_unused, keep_freed_in_one_heap
 from eunomia.serving.devices.walking import walk_compiled
 from eunomia.serving.dispatch.clock import WallClock
 from eunomia.serving.dispatch.harvest import HarvestOptions
@@ -146,7 +147,7 @@ class Server:
         self.service.holding.most_s = options.max_block_s
         self.service.holding.explore = self.pool.ladder.towards
         self.pool.watching.patience_s = self.service.holding.patience_s
-        named = options.policy if isinstance(options.policy, str) else policy_label(policy)
+        named = options.policy if isinstance(options.policy, str) else title(policy)
         self.service.policy_name = options.policy_label or named
         self.service.fallbacks = lambda: self.guard.counts
         self.service.guards = lambda: COUNTS.of(self.guard.policy)
@@ -162,7 +163,6 @@ class Server:
         self._inference: Inference | None = None
         self._audit: Audit | None = None
         self._grpc: RpcPort | None = None
-        self._keeper: asyncio.Task[None] | None = None
         self._watchers: list[asyncio.Task[None]] = []
         self._exchange: asyncio.Task[None] | None = None
 
@@ -177,7 +177,7 @@ class Server:
 
     async def __aenter__(self) -> Server:
         """Start devices, load the networks, open the ports; raises ConfigError, ModelError or OutputError."""
-        keep_freed_memory()
+        keep_freed_in_one_heap()
         self.service.books.turns.worked = Young().worked
         try:
             await warm_up_beside(*self._to_ask)
@@ -206,7 +206,8 @@ class Server:
             elif before is not None:
                 before.rpc_at(None)
             await self.succession.begin()
-            self._watchers.append(asyncio.create_task(self.service.books.front.keep()))
+            for work in (self.service.books.front.keep(), give_back_unused(self.service.books.turns.begin)):
+                self._watchers.append(asyncio.create_task(work))
             if self.options.replicas is not None:
                 self._exchange = asyncio.create_task(self._join(self.options.replicas).keep())
         except BaseException:
@@ -229,7 +230,7 @@ class Server:
         if self.options.ledger_dir is not None:
             today = self.service.limits.today
             self.service.ledger = Ledger(self.options.ledger_dir, self.options.device_watts, today, lock)
-            self._keeper = asyncio.create_task(self._keep_ledger(self.service.ledger))
+            self._watchers.append(asyncio.create_task(self._keep_ledger(self.service.ledger)))
 
     @property
     def inside(self) -> int:
@@ -252,7 +253,7 @@ class Server:
             reception.end()
         if self._json is not None:
             self._json.close()
-        for task in (self._keeper, *self._watchers, self._exchange):
+        for task in (*self._watchers, self._exchange):
             if task is not None:
                 task.cancel()
         self.pool.dispatcher.later.settle()
@@ -328,8 +329,9 @@ class Server:
         assert rest is not None, "set up above"
         self._watchers.append(asyncio.create_task(connections.watch()))
         self.service.connections = connections
-        inference = Inference(self.service, front.json, self.options.max_body_bytes, connections)
-        self._inference = inference
+        self._inference = inference = Inference(
+            self.service, front.json, self.options.max_body_bytes, connections
+        )
         try:
             if before is not None:
                 self.listening = [socket.socket(fileno=n) for n in before.listening]
@@ -361,8 +363,3 @@ class Server:
         """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""
         why = why or why_taken(self.options.host, port) or "no reason is given"
         return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}"
-
-
-def policy_label(policy: object) -> str:
-    """What to call a policy that was given as an object."""
-    return title(policy)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from onnx import parser
 
 from eunomia.serving.devices.copying import AT_ONCE_IN_BYTES
 from eunomia.serving.fronts.caller import is_loopback
+from eunomia.serving.protocol import closing
 from eunomia.serving.protocol.errors import BadRequest, Refused
 from eunomia.serving.protocol.infer import InputTensor, SharedRegion
 from eunomia.serving.protocol.regions import MAX_REGIONS, Placing, Regions
@@ -299,3 +301,25 @@ def test_regions_of_all_tenants_are_few(tmp_path: Path) -> None:
     regions.unregister("b", "")
     regions.unregister("c", "")
     assert not regions._opened
+
+
+def test_an_object_is_closed_in_no_turn_of_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleted before, it takes 0.14 ms a MiB: a tenant held all others for as long as it had memory."""
+    (tmp_path / "large").write_bytes(bytes(SIZE))
+    closed = list[tuple[int, int]]()
+
+    def close(descriptor: int) -> None:
+        closed.append((descriptor, threading.get_ident()))
+        os.close(descriptor)
+
+    monkeypatch.setattr(closing, "os", SimpleNamespace(close=close))
+    regions = Regions(str(tmp_path), owned=False)
+    regions.register("a", "mine", "large", 0, SIZE)
+    (opened,) = regions._opened
+    descriptor = opened.descriptor
+    del opened
+    regions.unregister("a", "mine")
+    until(lambda: closed)
+    assert closed[0][0] == descriptor and closed[0][1] != threading.get_ident()

@@ -12,29 +12,32 @@ from eunomia.serving.protocol.checks import FILES, check_load
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
 from eunomia.serving.protocol.infer import parameters_of, read_json
 from eunomia.serving.protocol.packed import inflate, room_of
+from eunomia.serving.protocol.pieces import Pieces
 from eunomia.serving.tenants.bodies import Body
 
 CONTROL_BYTES = 16 * 1024  # of a message that is no inference request
 LARGE = 1024**2  # what is joined beside the event loop
 CODINGS = ("gzip", "deflate")
-Unpack = Callable[[bytes, int], Awaitable[bytes]]  # a packed message and the most that it may become
+Unpack = Callable[
+    [bytes | memoryview, int], Awaitable[bytes | memoryview]
+]  # a packed message and the most that it may become
 
 
-async def inflated(packed: bytes, most: int) -> bytes:
+async def inflated(packed: bytes | memoryview, most: int) -> bytes:
     """A small message, in place."""
-    return inflate(packed, min(most, LARGE))
+    return inflate(bytes(packed), min(most, LARGE))
 
 
 async def body_of(
     http: web.Request, most: int, body: Body | None = None, unpack: Unpack = inflated, remedy: str = ""
-) -> bytes:
+) -> bytes | memoryview:
     """The whole body, joined once (``http.read`` copies it three times) and inflated if it was packed.
 
     Raises TooLarge, with the ``remedy``, BadRequest, or Refused by ``body``.
     """
     if body is not None:
         body.need(http.content_length or 0)
-    pieces, size = [], 0
+    pieces, size = list[bytes](), 0
     while piece := await http.content.readany():
         size += len(piece)
         if size > most:
@@ -42,15 +45,18 @@ async def body_of(
         if body is not None:
             body.need(size)
         pieces.append(piece)
+    whole: bytes | memoryview
     if len(pieces) == 1:
         whole = pieces[0]
     else:
-        whole = b"".join(pieces) if size < LARGE else await asyncio.to_thread(b"".join, pieces)
+        whole = b"".join(pieces) if size < LARGE else await asyncio.to_thread(Pieces(pieces).whole)
     coding = http.headers.get("Content-Encoding", "identity")
     return whole if coding == "identity" else await _unpacked(whole, coding.lower(), most, body, unpack)
 
 
-async def _unpacked(packed: bytes, coding: str, most: int, body: Body | None, unpack: Unpack) -> bytes:
+async def _unpacked(
+    packed: bytes | memoryview, coding: str, most: int, body: Body | None, unpack: Unpack
+) -> bytes | memoryview:
     """Inflated by ``unpack``; room for all that it may become is held before."""
     if coding not in CODINGS:
         raise BadRequest(f"Content-Encoding is {coding!r:.50}; {', '.join(CODINGS)} or none are taken")
@@ -63,7 +69,7 @@ async def control_of(http: web.Request, most: int = CONTROL_BYTES) -> Json:
     """The JSON of a message that is no inference request, ``{}`` without a body; raises BadRequest or TooLarge."""
     if (http.content_length or 0) > most:
         raise TooLarge(f"the body has {http.content_length} bytes; at most {most} are taken here")
-    return read_json(await body_of(http, most) or b"{}")
+    return read_json(bytes(await body_of(http, most)) or b"{}")
 
 
 async def without_parameters(http: web.Request) -> None:

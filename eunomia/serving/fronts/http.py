@@ -57,7 +57,7 @@ class HttpFront:
     ) -> None:
         self.service = service
         self._max_body = max_body_bytes
-        self.json = JsonProcess(max_json_bytes)
+        self.json = JsonProcess(max_json_bytes, service.rota.begin)
         self.connections = Connections(ConnectionLimits()) if connections is None else connections
 
     def application(self) -> web.Application:

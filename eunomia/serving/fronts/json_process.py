@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
 from eunomia.core.workers import deaf_to_ctrl_c
@@ -21,7 +21,14 @@ from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.strings import Strings, Value
 from eunomia.serving.fronts.json_line import hear, say
 from eunomia.serving.protocol.errors import BadRequest, Refused, TooLarge, Unavailable
-from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, Written, read_request, split_body
+from eunomia.serving.protocol.infer import (
+    SMALL_BYTES,
+    InferRequest,
+    Written,
+    read_request,
+    split_body,
+    split_uncopied,
+)
 from eunomia.serving.protocol.json_work import (
     SMALL_NUMBERS,
     Pieces,
@@ -104,11 +111,12 @@ class Turns:
 class JsonProcess:
     """Requests to read and responses to write; small ones are done at once, in place.
 
-    ``most_bytes``: of one message and, together, of one tenant's messages in work.
+    ``most_bytes``: of one message and, together, of one tenant's messages in work. ``begin``: this turn of the event
+    loop has work.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
+    def __init__(self, most_bytes: int, begin: Callable[[], None] = lambda: None) -> None:
+        self.most_bytes, self._begin = most_bytes, begin
         self.rounds = Rounds()  # for what is done in place
         self._turns = Turns(most_bytes)
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,10 +129,10 @@ class JsonProcess:
         """An HTTP body; raises BadRequest, TooLarge, Refused or Unavailable."""
         if (request := self.read_now(model, version, body, header_bytes)) is not None:
             return request
-        header, raw = split_body(body, header_bytes)
+        header, raw = split_uncopied(body, header_bytes)
         if len(header) <= SMALL_BYTES:
             await self.rounds.turn(tenant)
-            return read_request(model, version, header, raw)
+            return read_request(model, version, bytes(header), raw)
         rest, numbers = await self.take_out("read", header, tenant)
         return read_request(model, version, rest, raw, numbers)
 
@@ -142,7 +150,7 @@ class JsonProcess:
             read_request(model, version, *split_body(body, header_bytes)) if size <= AT_ONCE_BYTES else None
         )
 
-    async def inflate(self, packed: bytes | memoryview, most: int, tenant: str) -> bytes:
+    async def inflate(self, packed: bytes | memoryview, most: int, tenant: str) -> bytes | memoryview:
         """What was packed; raises TooLarge, BadRequest, Refused or Unavailable."""
         if len(packed) <= SMALL_BYTES:
             await self.rounds.turn(tenant)
@@ -152,7 +160,7 @@ class JsonProcess:
         head, pieces = await self._ask(tenant, room_of(len(packed), most), message, [packed])
         if "wrong" in head:
             raise (TooLarge if head["large"] else BadRequest)(head["wrong"])
-        return bytes(pieces[0]) if len(pieces[0]) < LARGE else await asyncio.to_thread(bytes, pieces[0])
+        return pieces[0]
 
     async def take_out(
         self, kind: str, message: bytes | memoryview, tenant: str
@@ -217,8 +225,8 @@ class JsonProcess:
             if self._line is None:
                 self._line = await asyncio.to_thread(self._start)
             async with asyncio.timeout(PATIENCE_S):
-                await say(self._line, head, pieces)
-                return await hear(self._line)
+                await say(self._line, head, pieces, self._begin)
+                return await hear(self._line, self._begin)
         except (OSError, EOFError):
             self._end()
             raise Unavailable(

@@ -19,6 +19,7 @@ import numpy as np
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.messages import DATATYPES
 from eunomia.serving.devices.strings import BYTES, Strings, Value
+from eunomia.serving.protocol.closing import closer
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Refused
 from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion
 from eunomia.serving.protocol.pieces import Unread
@@ -45,13 +46,13 @@ class Placement(TypedDict):
 class Opened:
     """An object of shared memory; it closes once neither its region nor a request holds it any more."""
 
-    __slots__ = ("__weakref__", "descriptor", "tenant")
+    __slots__ = ("__weakref__", "_close", "descriptor", "tenant")
 
     def __init__(self, descriptor: int, tenant: str = "") -> None:
-        self.descriptor, self.tenant = descriptor, tenant
+        self._close, self.descriptor, self.tenant = closer(), descriptor, tenant
 
     def __del__(self) -> None:
-        os.close(self.descriptor)
+        self._close(self.descriptor)
 
 
 @dataclass

@@ -25,7 +25,7 @@ CONTROL_BYTES, OF_STRANGERS = 64 * 1024, 4096  # of a message, with a key and wi
 STRANGER_S = 2.0  # for the message of one without: it fits into one packet
 Answer = Callable[[bytes, Call], Response | Awaitable[Response]]
 Unpack = Callable[
-    [bytes | memoryview, int, str], Awaitable[bytes]
+    [bytes | memoryview, int, str], Awaitable[bytes | memoryview]
 ]  # a packed message, its most bytes, and whose it is
 Later = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
 
@@ -108,7 +108,7 @@ class Unary:
     async def _unpacked(self) -> None:
         try:
             message = await self._common.unpack(bytes(self._message), self._most, self._who)
-            found = self._answer(message, self._call)
+            found = self._answer(bytes(message), self._call)
         except Exception as error:
             self._fail(error)
             return

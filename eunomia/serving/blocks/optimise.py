@@ -101,7 +101,7 @@ def content_key(path: Path) -> str:
                     digest.update(piece)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    digest.update(f"{ort.__version__}|{processor()}|4".encode())
+    digest.update(f"{ort.__version__}|{processor()}|5".encode())
     return digest.hexdigest()[:40]
 
 
@@ -130,7 +130,8 @@ def _optimise_to(source: Path, target: Path, content: str, basic: bool) -> None:
                 options.add_session_config_entry(f"{OUTSIDE}_file_name", outside.name)
                 options.add_session_config_entry(f"{OUTSIDE}_min_size_in_bytes", "1024")
             made = ort.InferenceSession(session_source(source), options, providers=["CPUExecutionProvider"])
-            _tidy(Path(stage) / target.name, {port.name for port in made.get_inputs()})
+            ports = (*made.get_inputs(), *made.get_overridable_initializers())
+            _tidy(Path(stage) / target.name, {port.name for port in ports})
             if content_key(source) != content:
                 raise ModelError(f"{source}: it has changed while it was read; load it again")
             for file in (outside, target):  # whoever finds the network finds its weights

@@ -148,6 +148,19 @@ def test_what_cannot_be_loaded_is_said_in_one_sentence(tmp_path: Path) -> None:
         optimise(tmp_path / "absent.onnx", tmp_path / "cache")
 
 
+def test_a_size_that_overflows_is_no_line_of_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The runtime wrote one for each such request, and the client's number into it."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1] x, int64[1] s) => (float[m] y) { y = Expand (x, s) }'
+    path = tmp_path / "network.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    network = load_network(str(path), str(tmp_path / "cache"), {}, 1e-3)
+    with pytest.raises(Exception, match="overflow"):
+        network.run_block(0, live_of({"x": np.ones(1, np.float32), "s": np.array([2**62])}))
+    assert capfd.readouterr().err == ""
+
+
 def test_a_short_network_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "network.onnx"
     path.write_bytes(branchy().SerializeToString())

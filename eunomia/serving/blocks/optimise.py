@@ -18,6 +18,7 @@ from eunomia.serving.blocks.refusal import refusal
 if TYPE_CHECKING:
     import onnx
 PIECE = 2**20  # bytes that are hashed at a time
+FATAL = 4  # severity of ONNX Runtime's log
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,12 @@ def session_options(threads: int = 1, *, optimised: bool = False) -> SessionOpti
     """Options of every session of the server: no spinning threads, and no second optimisation."""
     import onnxruntime as ort
 
+    ort.set_default_logger_severity(FATAL)  # what no session owns, such as a size of memory that overflows
     options: SessionOptions = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = (
-        4  # errors come as exceptions; as lines of the log, a client could write there
+        FATAL  # errors come as exceptions; as lines of the log, a client could write there
     )
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     level = ort.GraphOptimizationLevel

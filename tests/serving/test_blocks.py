@@ -148,6 +148,19 @@ def test_what_cannot_be_loaded_is_said_in_one_sentence(tmp_path: Path) -> None:
         optimise(tmp_path / "absent.onnx", tmp_path / "cache")
 
 
+def test_a_size_that_overflows_is_no_line_of_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The runtime wrote one for each such request, and the client's number into it."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1] x, int64[1] s) => (float[m] y) { y = Expand (x, s) }'
+    path = tmp_path / "network.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    network = load_network(str(path), str(tmp_path / "cache"), {}, 1e-3)
+    with pytest.raises(Exception, match="overflow"):
+        network.run_block(0, live_of({"x": np.ones(1, np.float32), "s": np.array([2**62])}))
+    assert capfd.readouterr().err == ""
+
+
 def test_a_short_network_stays_whole(tmp_path: Path) -> None:
     path = tmp_path / "network.onnx"
     path.write_bytes(branchy().SerializeToString())
@@ -232,6 +245,34 @@ def test_weights_that_the_runtime_folds_are_no_inputs(tmp_path: Path) -> None:
     if not found.exists():
         pytest.skip("this onnx has no test data")
     assert [port.name for port in optimise(found, tmp_path).model.graph.input] == ["data_0"]
+
+
+def test_weights_that_a_caller_could_give_multiply_in_blocks_as_in_the_whole(tmp_path: Path) -> None:
+    """Exporters list weights as inputs: the runtime packs no such weights, and packed ones round otherwise."""
+    dice, names = np.random.default_rng(5), [f"w{n}" for n in range(6)]
+    weights = [numpy_helper.from_array(dice.standard_normal((96, 96), np.float32), name) for name in names]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", [f"x{n}", name], [f"x{n + 1}"]) for n, name in enumerate(names)],
+        "listed",
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in {"x0": ["n", 96], **dict.fromkeys(names, [96, 96])}.items()
+        ],
+        [helper.make_tensor_value_info("x6", TensorProto.FLOAT, ["n", 96])],
+        weights,
+    )
+    path = tmp_path / "network.onnx"
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
+    path.write_bytes(model.SerializeToString())
+    whole = ort.InferenceSession(str(path), session_options(), providers=["CPUExecutionProvider"])
+    network = load_network(str(path), str(tmp_path / "cache"), {}, 1e-7)
+    assert network.blocks > 1 and [port["name"] for port in network.ports["inputs"]] == ["x0"]
+    for rows in range(1, 9):
+        x = dice.standard_normal((rows, 96), np.float32)
+        live = live_of({"x0": x})
+        for n in range(network.blocks):
+            live = network.run_block(n, live)
+        np.testing.assert_array_equal(live["x6"].numpy(), whole.run(None, {"x0": x})[0])
 
 
 def test_an_output_that_stands_there_twice_is_answered_once(tmp_path: Path) -> None:

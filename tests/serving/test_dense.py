@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from aiohttp.web_protocol import RequestHandler
 
 from eunomia.serving.fronts.dense import DENSE_BYTES, DENSE_MOST, DenseHandler
+from eunomia.serving.server import Server
+from tests.patience import PATIENCE_S
+from tests.serving.live import GOLD
 from tests.serving.wire import Wire, lane
 
 CHUNKS = b"1\r\nx\r\n" * 40_000
@@ -99,3 +104,20 @@ def test_a_connection_that_was_held_stays_so_when_short_lines_wait() -> None:
         assert one._dense and not wire.reads
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("rest", [b"zz\r\nhello\r\n", b"0\r\n" + b"a: b\r\n" * 3000 + b"\r\n"])
+def test_a_body_that_is_no_http_from_its_middle_on_is_answered_at_once(plain: Server, rest: bytes) -> None:
+    """Its request waited for the rest, and its connection ended after ``body_s`` without a word."""
+    head = (
+        b"POST /v2/models/small/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+        b"Authorization: Bearer %s\r\nExpect: 100-continue\r\n\r\n" % GOLD.encode()
+    )
+    with socket.create_connection(("127.0.0.1", plain.http_port), PATIENCE_S) as line:
+        line.sendall(head)
+        assert line.recv(65536).startswith(b"HTTP/1.1 100 ")
+        line.sendall(b"5\r\nhello\r\n")
+        line.sendall(rest)
+        answer = b"".join(iter(lambda: line.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1
+    assert b"this is no HTTP: " in answer

@@ -88,6 +88,17 @@ def test_a_large_input_runs_once_and_is_then_refused_in_one_sentence() -> None:
     assert 4 <= tried <= 8, "ever more seldom"
 
 
+def test_the_log_says_once_of_a_network_that_usual_sizes_may_be_given(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its tenant may send less, and only an operator can have it cut for more; nothing said so to anybody."""
+    desk = Desk(GOLD, BRONZE)
+    assert desk.ask(BRONZE, 3000) and not caplog.messages
+    assert not any(desk.ask(BRONZE, tokens) for tokens in range(3000, 4000, 100))
+    (said,) = caplog.messages
+    assert "some inputs of 'net' are refused" in said and "shapes in its [[network]]" in said
+
+
 def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good() -> None:
     """As it was, 413 said of sizes that never ran that they are too large; 30 s later they were served."""
     desk = Desk(GOLD, BRONZE, quadratic=False)

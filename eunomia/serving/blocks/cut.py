@@ -71,8 +71,10 @@ def segment_model(model: onnx.ModelProto, segment: Segment, types: dict[str, int
     piece.initializer.extend(w for w in graph.initializer if w.name in read)
     piece.sparse_initializer.extend(w for w in graph.sparse_initializer if w.values.name in read)
     declared = {v.name: v for v in (*graph.input, *graph.output)}
+    given = {v.name for v in graph.input}  # packed, weights among them would round otherwise
     for names, ports in ((segment.inputs, piece.input), (segment.outputs, piece.output)):
         ports.extend(declared.get(n) or onnx.helper.make_tensor_value_info(n, types[n], None) for n in names)
+    piece.input.extend(declared[w.name] for w in piece.initializer if w.name in given)
     network = onnx.ModelProto(ir_version=model.ir_version, graph=piece)
     network.opset_import.extend(model.opset_import)
     network.functions.extend(model.functions)

@@ -18,6 +18,7 @@ from eunomia.serving.blocks.refusal import refusal
 if TYPE_CHECKING:
     import onnx
 PIECE = 2**20  # bytes that are hashed at a time
+FATAL = 4  # severity of ONNX Runtime's log
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,12 @@ def session_options(threads: int = 1, *, optimised: bool = False) -> SessionOpti
     """Options of every session of the server: no spinning threads, and no second optimisation."""
     import onnxruntime as ort
 
+    ort.set_default_logger_severity(FATAL)  # what no session owns, such as a size of memory that overflows
     options: SessionOptions = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = (
-        4  # errors come as exceptions; as lines of the log, a client could write there
+        FATAL  # errors come as exceptions; as lines of the log, a client could write there
     )
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     level = ort.GraphOptimizationLevel
@@ -101,7 +103,7 @@ def content_key(path: Path) -> str:
                     digest.update(piece)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    digest.update(f"{ort.__version__}|{processor()}|4".encode())
+    digest.update(f"{ort.__version__}|{processor()}|5".encode())
     return digest.hexdigest()[:40]
 
 
@@ -130,7 +132,8 @@ def _optimise_to(source: Path, target: Path, content: str, basic: bool) -> None:
                 options.add_session_config_entry(f"{OUTSIDE}_file_name", outside.name)
                 options.add_session_config_entry(f"{OUTSIDE}_min_size_in_bytes", "1024")
             made = ort.InferenceSession(session_source(source), options, providers=["CPUExecutionProvider"])
-            _tidy(Path(stage) / target.name, {port.name for port in made.get_inputs()})
+            ports = (*made.get_inputs(), *made.get_overridable_initializers())
+            _tidy(Path(stage) / target.name, {port.name for port in ports})
             if content_key(source) != content:
                 raise ModelError(f"{source}: it has changed while it was read; load it again")
             for file in (outside, target):  # whoever finds the network finds its weights

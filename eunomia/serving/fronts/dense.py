@@ -21,6 +21,7 @@ from aiohttp.web_request import BaseRequest
 
 from eunomia.serving.fronts.expecting import OURS
 from eunomia.serving.fronts.waiting import Waiting
+from eunomia.serving.protocol.errors import BadRequest
 
 LINE_END, DENSE_LINES, DENSE_BYTES = b"\r\n", 500, 2048
 DENSE_MOST = 1024**2  # bytes that wait; a connection with more ends
@@ -82,7 +83,17 @@ class DenseHandler(RequestHandler):
         if self._failed:
             return
         super().data_received(data)
-        self._failed = bool(self._messages) and not isinstance(self._messages[-1][0], RawRequestMessage)
+        if not self._messages or isinstance(self._messages[-1][0], RawRequestMessage):
+            return
+        self._failed = True
+        error = self._messages[-1][0]
+        bodies = [payload for _, payload in self._messages]
+        if self._current_request is not None:
+            bodies.append(self._current_request.content)
+        for body in bodies:
+            if not body.is_eof():  # its request would wait for the rest
+                body.set_exception(BadRequest(no_http(error.message)))
+                body.feed_eof()
 
     def handle_error(
         self,
@@ -96,9 +107,8 @@ class DenseHandler(RequestHandler):
             return super().handle_error(request, status, exc, message)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer is on its way already")
-        text = (message or "").partition("\n")[0].rstrip(": ")[:MOST_LETTERS]
         response = web.json_response(
-            {"error": f"this is no HTTP: {text}", "reason": "bad_request"},
+            {"error": no_http(message or ""), "reason": "bad_request"},
             status=status,
             headers={SERVER: OURS},
         )
@@ -144,7 +154,14 @@ class DenseHandler(RequestHandler):
             super()._resume_transport_reading()
 
 
+def no_http(words: str) -> str:
+    """What a client hears of bytes of which aiohttp says so."""
+    return f"this is no HTTP: {words.partition(chr(10))[0].rstrip(': ')[:MOST_LETTERS]}"
+
+
 def may_lose(request: web.BaseRequest) -> bool:
-    """Whether what came in one piece behind this request, which offers another protocol, may be lost."""
+    """Whether its body broke off, or what came in one piece behind it may be lost, as it offers another protocol."""
+    if request.content.exception() is not None:
+        return True
     offers = UPGRADE in request.headers and "upgrade" in request.headers.get(CONNECTION, "").lower()
     return offers and isinstance(request.protocol, DenseHandler) and request.protocol.mixed

@@ -20,6 +20,7 @@ such a run, whatever its size; those of the same tenant that come meanwhile wait
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from eunomia.serving.protocol.errors import TooLarge, Untried
 from eunomia.serving.tenants.grants import Directory, Grant
 from eunomia.serving.tenants.vain import CRASHED_S, Vain
 
+log = logging.getLogger("eunomia.serving")
 SHARE, LEAST_S, USUAL, FAR = 0.5, 0.01, 4.0, 4.0
 AGAIN_S, SEEN_S, LONGEST_S = (
     30.0,
@@ -70,6 +72,7 @@ class Holding:
         self._read_s = -math.inf
         self._trial_s: dict[int, float] = {}  # longest block of the trial, by number of network
         self._probes: dict[tuple[str, str], _Probe] = {}
+        self._said: set[int] = set()  # networks of which the log says that inputs are refused
         self.vain = Vain(state.clock)
         self._seen_s: dict[
             tuple[str, int], float
@@ -93,7 +96,19 @@ class Holding:
             return None
         if not (found or seen_s or self._state.costs.evident(job.cost_row)):
             raise self._untried(grant.name, job, longest_s)
+        self._say(job)
         raise too_large(grant.name, longest_s, bound_s)
+
+    def _say(self, job: Job) -> None:
+        """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
+        if job.network.index not in self._said:
+            self._said.add(job.network.index)
+            log.warning(
+                "some inputs of '%s' are refused, as they would hold a device for too long: it is cut for sizes of "
+                "its trial; give usual ones as shapes in its [[network]], or of models_dir in NAME.toml or "
+                "NAME/config.toml",
+                job.network.name,
+            )
 
     def _under_way(self, tenant: str, job: Job) -> Known | None:
         """Of a network that nobody can try: the run by which it becomes known."""

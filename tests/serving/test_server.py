@@ -555,7 +555,10 @@ def test_a_policy_whose_client_goes_away_is_not_put_in_and_the_next_waits_for_it
     lines = [HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S) for _ in range(2)]
     lines[0].request("PUT", "/v2/eunomia/policy", json.dumps({"name": "fcfs"}), bearer(ADMIN))
     until(lambda: inside == ["fcfs"])
+    assert server.service.connections is not None
+    count = len(server.service.connections)
     lines[0].close()
+    until(lambda: len(server.service.connections or ()) < count)
     lines[1].request("PUT", "/v2/eunomia/policy", json.dumps({"name": "edf"}), bearer(ADMIN))
     until(lambda: asked == ["fcfs", "edf"])
     assert len(metrics(server)) > 1  # the second has had its turns of the event loop, too

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.hdrs import CONNECTION, SERVER, UPGRADE
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawRequestMessage
@@ -31,7 +31,7 @@ MOST_LETTERS = 200  # of what is said of bytes that are no request
 class DenseHandler(RequestHandler):
     """One connection of aiohttp's."""
 
-    __slots__ = ("_dense", "_failed", "_held", "_parsing", "mixed")
+    __slots__ = ("_dense", "_failed", "_held", "_latest", "_parsing", "mixed")
 
     def __init__(self, server: web.Server, **options: Any) -> None:
         super().__init__(server, **options)
@@ -39,6 +39,7 @@ class DenseHandler(RequestHandler):
         self._parsing = False  # the next round of the loop takes some of them
         self._held = False  # nothing is read, for what waits here
         self.mixed = False  # what came need not end with a request
+        self._latest: StreamReader | None = None  # the newest request's body
         self._failed = False  # what came is no request: the connection ends with that answer
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -49,6 +50,7 @@ class DenseHandler(RequestHandler):
                 message.exc.__traceback__ = message.exc.__context__ = message.exc.__cause__ = None
         super().connection_lost(exc)
         self._messages.clear()
+        self._latest = None
 
     def _much(self) -> bool:
         """Whether so much waits that no more shall come."""
@@ -83,6 +85,8 @@ class DenseHandler(RequestHandler):
         if self._failed:
             return
         super().data_received(data)
+        if self._messages:
+            self._latest = self._messages[-1][1]
         if not self._messages or isinstance(self._messages[-1][0], RawRequestMessage):
             return
         self._failed = True
@@ -140,6 +144,26 @@ class DenseHandler(RequestHandler):
             self._parse_soon()
         else:
             self._hold()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether whole requests come behind the present one."""
+        return bool(self._dense) or self._whole > 0
+
+    @property
+    def _whole(self) -> int:
+        return len(self._messages) - (self._latest is not None and not self._latest.is_eof())
+
+    @property
+    def in_silence(self) -> bool:
+        """Whether nothing of the present request's answer has left."""
+        return self._current_request is not None and not self._current_request.writer.output_size
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether it has whole ones to answer."""
+        in_work = self._request_count > 0 and self._waiter is None
+        return bool(self._dense) or self._whole + in_work > 0
 
     @property
     def _full(self) -> bool:

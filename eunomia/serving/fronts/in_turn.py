@@ -144,8 +144,10 @@ class InTurn(Standing, DenseHandler):
             self._lost(*lost)
             return
         if self._ends and self.transport is not None:
+            self._ends = self._behind = False
             self._take_late()
-            self.transport.close()
+            if not self._stays():
+                self.transport.close()
             return
         self._forget()
         unwanted, known, self._has_something = self._unwanted, self._has_something, False
@@ -163,15 +165,20 @@ class InTurn(Standing, DenseHandler):
                 self.transport.resume_reading()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
-        """No more comes, and the connection ends; whether not yet, as others have ended in this turn."""
+        """No more comes; whether the connection stays for answers, or as others have ended in this turn."""
         self._rota.begin()
         transport = self.transport
-        if self._rota.over and transport is not None and transport.get_extra_info("sslcontext") is None:
+        plain = transport is not None and transport.get_extra_info("sslcontext") is None
+        if self._rota.over and plain:
             self._ends = True
             self._line_up()
             return True
         self._take_late()
         super().eof_received()
+        return plain and self._stays()
+
+    def _stays(self) -> bool:
+        """Whether whole requests wait for their answers: the last of them ends the connection."""
         return False
 
     def _take_late(self) -> None:

@@ -8,7 +8,7 @@ for good if more comes before that. Limits on connections are those of ``connect
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
+from typing import cast
 
 from aiohttp import web
 from aiohttp.web_request import BaseRequest
@@ -18,6 +18,8 @@ from eunomia.serving.fronts.exchange import HttpExchange, Inference, Pieces, end
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
+from eunomia.serving.fronts.mode import Mode
+from eunomia.serving.fronts.still_there import StillThere
 from eunomia.serving.fronts.waiting import Waiting
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.tenants.bodies import Body
@@ -28,18 +30,6 @@ KNOWN_BYTES = 2048  # of a head that is kept, in case the next is the same
 AHEAD = 64 * 1024  # bytes behind a request that has no answer yet
 AT_ONCE = 8  # requests in one round of the loop
 LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client that is turned away has read why; what it still sends
-
-
-class Mode(Enum):
-    """Whose the next bytes are."""
-
-    HEAD = "a request begins"
-    BODY = "of an inference request"
-    BUSY = "behind a request that has no answer yet"
-    SKIP = "of a body that nobody wants"
-    FED = "aiohttp's, until it has answered one request"
-    ALL = "aiohttp's"
-    GONE = "of a connection that has had its last answer"
 
 
 class Lane(InTurn):
@@ -55,6 +45,7 @@ class Lane(InTurn):
         "_linger",
         "_mode",
         "_tail",
+        "_there",
         "_unread",
     )
 
@@ -78,6 +69,7 @@ class Lane(InTurn):
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
+        self._there: StillThere | None = None  # of a client that sends no more
 
     def _received(self, data: bytes) -> None:
         if not data:
@@ -108,6 +100,8 @@ class Lane(InTurn):
         self._taken()
         if self._linger is not None:
             self._linger.cancel()
+        if self._there is not None:
+            self._there.end()
         super()._lost(exc)
 
     @property
@@ -142,6 +136,8 @@ class Lane(InTurn):
         else:
             self._soon()
         self._hold()
+        if self._there is not None and self.transport is not None and not self._answers_wait():
+            self.transport.close()
 
     def _soon(self) -> None:
         if not self._due:
@@ -288,7 +284,8 @@ class Lane(InTurn):
 
     def _send(self, pieces: Pieces) -> None:
         if self.transport is not None and not self.transport.is_closing():
-            if self._inference.service.leaving and not self._tail:
+            silent = self._there is not None and self._tail.find(END) < 0
+            if silent or (self._inference.service.leaving and not self._tail):
                 pieces, self._last = ending(pieces), True
             self.transport.writelines(pieces)
 
@@ -300,6 +297,27 @@ class Lane(InTurn):
             self.transport.close()
         elif self._tail:
             self._soon()
+
+    # --- a client that sends no more ---------------------------------------------------------------------
+
+    def _stays(self) -> bool:
+        stays = self._answers_wait()
+        if stays and self._there is None and self.transport is not None:
+            self._there = StillThere(self.transport, self._awaits)
+            self.transport = cast(asyncio.Transport, self._there)
+        return stays
+
+    def _answers_wait(self) -> bool:
+        """Whether there is a request of which the head is here, and the body if it has begun."""
+        if self._mode is Mode.HEAD:
+            return self._tail.find(END) >= 0
+        if self._mode is Mode.ALL:
+            return self.has_requests
+        return self._mode in (Mode.BUSY, Mode.FED) and not self._left
+
+    def _awaits(self) -> bool:
+        due = self._mode is Mode.BUSY or (self._mode in (Mode.FED, Mode.ALL) and self.in_silence)
+        return due and not self.writing_paused
 
     # --- what the watch over connections asks -----------------------------------------------------------
 
@@ -342,7 +360,7 @@ class Lane(InTurn):
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """aiohttp has answered: if that was all it was given, the next request is looked at here."""
-        if self._inference.service.leaving:
+        if self._inference.service.leaving or (self._there is not None and not self.has_more):
             resp.force_close()
         found = await super().finish_response(request, resp, start_time)
         if self._mode is Mode.FED:

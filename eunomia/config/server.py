@@ -20,7 +20,6 @@ from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, wrong
 from eunomia.config.server_options import HarvestConfig, ReplicasConfig, TracesConfig
 from eunomia.core.errors import ConfigError
-from eunomia.serving.tenants.content import MAX_NAME, is_name
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -88,14 +87,6 @@ def _without_slash(name: str) -> str:
     return name
 
 
-def _for_a_tenant(name: str) -> str:
-    if not is_name(name):
-        raise wrong(
-            f"'{name[:100]}' is no name of a tenant: letters, digits, '.', '_' and '-' make one, at most {MAX_NAME}"
-        )
-    return name
-
-
 class NetworkConfig(Section):
     """A network to load at the start: an ONNX file, or one that is built in code."""
 
@@ -144,7 +135,7 @@ class ObjectiveConfig(Section):
 class ServedTenantConfig(Section):
     """A tenant: share, limits and objectives. ``promise`` is the former name of ``objectives``."""
 
-    name: Annotated[Name, AfterValidator(_for_a_tenant)]
+    name: Name
     role: Literal["tenant", "admin"] = "tenant"
     weight: Positive = 1.0
     rate_per_s: Positive | None = None

@@ -158,10 +158,29 @@ def test_failures_are_misses_and_are_counted_together() -> None:
     samples = sent(Schedule(np.array([0.0, 0.01, 0.02]), np.array([0, 1, 1])))
     result = summarise(samples, [LoadStream(name, "m", Poisson(1.0), PROMISED_S) for name in "ab"])
     assert result["streams"][0]["hit_rate"] == 1.0
-    assert result["streams"][1]["errors"] == {"failed after # ms": 2} and result["worst"]["tenant"] == "b"
+    assert result["streams"][1]["errors"] == {"failed after 17 ms": 2} and result["worst"]["tenant"] == "b"
     assert result["total"]["sent"] == 3 and result["total"]["hits"] == 1
     page = render(result, "a <load>")
-    assert "a &lt;load&gt;" in page and "failed after # ms (2)" in page and "<polyline" in page
+    assert "a &lt;load&gt;" in page and "failed after 17 ms (2)" in page and "<polyline" in page
+
+
+def test_numbers_in_a_failure_are_left_out_only_where_they_differ() -> None:
+    """As it was, models were called 'mobilenet-v#' and limits '# requests/s'."""
+
+    class Refuses(Slow):
+        sent = 0
+
+        async def send(self, stream: int) -> None:
+            self.sent += 1
+            limit = f"gold may send 10 requests/s of resnet50 ({self.sent} waited)"
+            raise OSError("unknown model 'mobilenet-v2'" if self.sent % 2 else limit)
+
+    schedule = draw_schedule([LoadStream("t", "m", Periodic(0.01), 1.0)], 0.3, 0)
+    found = run_simulated(lambda clock: send_all(schedule, Refuses(), clock=clock))
+    assert set(found.error) == {
+        "unknown model 'mobilenet-v2'",
+        "gold may send # requests/s of resnet# (# waited)",
+    }
 
 
 def test_the_warm_up_does_not_count() -> None:

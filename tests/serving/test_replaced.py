@@ -67,6 +67,21 @@ def test_a_backup_that_is_moved_there_is_read_and_no_change_is_lost(
     again.close()
 
 
+def test_a_link_that_leads_elsewhere_is_followed(place: Path) -> None:
+    for name in ("one", "two"):
+        made = DatabaseDirectory(f"sqlite:///{place.with_name(name)}")
+        made.put(Grant(name))
+        made.close()
+    place.symlink_to("one")
+    directory = DatabaseDirectory(f"sqlite:///{place}")
+    place.with_name("link").symlink_to("two")
+    os.replace(place.with_name("link"), place)
+    with pytest.raises(OutputError, match="was replaced"):
+        directory.put(Grant("new"))
+    assert directory.catch_up() and names(directory) == ["two"]
+    directory.close()
+
+
 def test_a_file_that_is_away_is_taken_up_where_it_was(place: Path, directory: DatabaseDirectory) -> None:
     away = place.with_name("away.db")
     place.rename(away)

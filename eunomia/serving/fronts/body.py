@@ -9,7 +9,7 @@ from aiohttp import web
 
 from eunomia.core.data import Json
 from eunomia.serving.protocol.checks import FILES, check_load
-from eunomia.serving.protocol.errors import BadRequest, TooLarge
+from eunomia.serving.protocol.errors import BadRequest, TooLarge, too_large
 from eunomia.serving.protocol.infer import parameters_of, read_json
 from eunomia.serving.protocol.packed import inflate, room_of
 from eunomia.serving.protocol.pieces import Pieces
@@ -41,7 +41,7 @@ async def body_of(
     while piece := await http.content.readany():
         size += len(piece)
         if size > most:
-            raise TooLarge(f"the body is larger than the {most} bytes that are taken{remedy}")
+            raise too_large(http.content_length or f"more than {most}", most, remedy)
         if body is not None:
             body.need(size)
         pieces.append(piece)

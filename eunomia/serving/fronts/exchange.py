@@ -18,7 +18,7 @@ from eunomia.serving.fronts.head import Head
 from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
 from eunomia.serving.fronts.json_process import LARGE, JsonProcess
-from eunomia.serving.protocol.errors import FEWER, ServingError, TooLarge, forget_frames
+from eunomia.serving.protocol.errors import FEWER, ServingError, forget_frames, too_large
 from eunomia.serving.protocol.infer import InferRequest, is_plain, read_request, write_response
 from eunomia.serving.protocol.pieces import Coming, Gathered
 from eunomia.serving.protocol.pieces import Pieces as Scattered
@@ -192,8 +192,7 @@ class HttpExchange(Exchange):
     def knock(self) -> None:
         """May the body come? Raises ServingError."""
         if self._head.size > self._inference.most_bytes:
-            size, most = self._head.size, self._inference.most_bytes
-            raise TooLarge(f"the body has {size} bytes; at most {most} are taken{FEWER}")
+            raise too_large(self._head.size, self._inference.most_bytes, FEWER)
         self.tenant = self._service.knock(self._caller, self._model)
         self._room = self._service.bodies.open(self.tenant)
         self._room.need(self._head.size)

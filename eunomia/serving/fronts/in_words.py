@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from eunomia.serving.protocol.errors import (
+    FEWER,
     ServingError,
     TooLarge,
     forget_frames,
     not_offered,
+    too_large,
     without_folders,
 )
 
@@ -26,9 +28,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Every failure as ``{"error": one sentence}``; nothing of the inside leaks."""
     if (request.content_length or 0) > request.client_max_size:
-        return error_response(
-            TooLarge(f"the body is larger than the {request.client_max_size} bytes that are taken")
-        )
+        return error_response(too_large(request.content_length or 0, request.client_max_size, FEWER))
     try:
         return await handler(request)
     except ServingError as error:

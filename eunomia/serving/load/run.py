@@ -51,6 +51,9 @@ async def send_all(
     count = len(schedule.time_s)
     latency_s, lag_s, error = np.full(count, np.nan), np.zeros(count), ["no answer"] * count
     tasks: set[asyncio.Task[None]] = set()
+    whole: dict[
+        str, str
+    ] = {}  # of failures that are counted together: their text, without numbers if these differ
 
     async def one(n: int) -> None:
         intended_s = start_s + schedule.time_s[n]
@@ -58,7 +61,10 @@ async def send_all(
         try:
             await client.send(int(schedule.stream[n]))
         except Exception as trouble:  # every way in which a request can fail is a result, not a fault
-            error[n] = shorten(trouble)
+            error[n] = alike = shorten(trouble)
+            text = shorten(trouble, numbers=True)
+            if whole.setdefault(alike, text) != text:
+                whole[alike] = alike
         else:
             latency_s[n], error[n] = clock() - intended_s, OK
         on_done(1)
@@ -81,7 +87,8 @@ async def send_all(
         await _drain(tasks, drain_s, clock, stop)
     sent = Schedule(schedule.time_s[:count], schedule.stream[:count])
     wall_s, early = clock() - start_s, stop.is_set()
-    return Samples(sent, latency_s[:count], lag_s[:count], error[:count], wall_s, early)
+    errors = [whole.get(text, text) for text in error[:count]]
+    return Samples(sent, latency_s[:count], lag_s[:count], errors, wall_s, early)
 
 
 async def _drain(
@@ -97,10 +104,10 @@ async def _drain(
     await asyncio.gather(*late, return_exceptions=True)
 
 
-def shorten(error: Exception) -> str:
-    """One line, numbers taken out, so that equal failures can be counted together; cut between words."""
+def shorten(error: Exception, *, numbers: bool = False) -> str:
+    """One line, without ``numbers``, so that equal failures can be counted together; cut between words."""
     line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
-    text = re.sub(r"\d+(\.\d+)?", "#", line)
+    text = line if numbers else re.sub(r"\d+(\.\d+)?", "#", line)
     if len(text) <= MAX_TEXT:
         return text
     cut = text[: MAX_TEXT - len(MORE) + 1].rpartition(" ")[0].rstrip() or text[: MAX_TEXT - len(MORE)]

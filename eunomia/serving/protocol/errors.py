@@ -42,6 +42,11 @@ class TooLarge(ServingError):
     http, grpc, reason = 413, "RESOURCE_EXHAUSTED", "too_large"
 
 
+def too_large(size: int | str, most: int, remedy: str) -> TooLarge:
+    """A body; ``size``: in words where nobody has said it."""
+    return TooLarge(f"the body has {size} bytes; at most {most} are taken{remedy}")
+
+
 FEWER = " (the server's max_body_mib): send fewer rows at a time"  # what helps whoever asks, and its operator
 
 

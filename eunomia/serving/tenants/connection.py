@@ -61,8 +61,10 @@ def connect(url: str) -> Engine:
     except ImportError as error:
         raise ConfigError(f"the database needs a driver: {error} (pip install 'eunomia[postgres]')") from None
     if parsed.get_backend_name() == "sqlite":
-        place = place_of(engine)
-        file = _files[engine] = OneFile(place if Path(place).is_absolute() else "")
+        path = parsed.database or ":memory:"
+        file = _files[engine] = OneFile(
+            "" if path.startswith((":memory:", "file:")) else os.path.abspath(path)
+        )
         event.listen(engine, "do_connect", _keep_private)
         event.listen(engine, "do_connect", _only(file))
         event.listen(engine, "connect", _prepare_sqlite)

@@ -268,6 +268,13 @@ def _end_published(directory: DatabaseDirectory, tell: Tell) -> None:
 
 def _add(directory: DatabaseDirectory, grant: Grant, tell: Tell) -> None:
     """A tenant of the file, unless it is known; what the database says otherwise is pointed out."""
+    from eunomia.serving.tenants.content import MAX_NAME, is_name
+
+    if not is_name(grant.name):
+        tell(
+            f"tenant '{grant.name}' cannot be changed over HTTP: letters, digits, '.', '_' and '-' make a name there, "
+            f"at most {MAX_NAME}"
+        )
     known = directory.by_name(grant.name)
     if known is None:
         directory.put(grant)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
+from functools import partial
 
 from aiohttp import web
 from aiohttp.web_request import BaseRequest
@@ -18,6 +19,7 @@ from eunomia.serving.fronts.exchange import HttpExchange, Inference, Pieces, end
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
+from eunomia.serving.fronts.parts import Leaving
 from eunomia.serving.fronts.waiting import Waiting
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.tenants.bodies import Body
@@ -54,6 +56,7 @@ class Lane(InTurn):
         "_left",
         "_linger",
         "_mode",
+        "_parts",
         "_tail",
         "_unread",
     )
@@ -78,6 +81,7 @@ class Lane(InTurn):
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
+        self._parts: Leaving | None = None  # of a large answer over TLS
 
     def _received(self, data: bytes) -> None:
         if not data:
@@ -126,8 +130,9 @@ class Lane(InTurn):
     def resume_writing(self) -> None:
         """The client has taken its answers."""
         super().resume_writing()
-        self._taken()
-        self._go_on()
+        if self._parts is None or not self._parts.go_on():
+            self._taken()
+            self._go_on()
 
     # --- what comes ------------------------------------------------------------------------------------
 
@@ -171,7 +176,8 @@ class Lane(InTurn):
         head = read_head(raw) if raw.count(b"\n") <= MOST_FIELDS + 2 else None
         if head is None:
             if self._take_only(raw):
-                self._give_all()
+                self._mode = Mode.ALL  # aiohttp has the connection for good
+                self._parse(self._tail.take_all())
         elif head.infers is None:
             self._give_one(end + head.size)
         else:
@@ -257,9 +263,9 @@ class Lane(InTurn):
         size = sum(map(len, pieces))
         if size <= LARGE_ANSWER or exchange is None or self.transport is None:
             self._send(pieces)
+            self._over()
         else:
             self._send_large(pieces, size, exchange.tenant)
-        self._over()
 
     def _send_large(self, pieces: Pieces, size: int, tenant: str) -> None:
         """It holds room of its tenant's until it is taken, and no longer than a body may take."""
@@ -267,9 +273,16 @@ class Lane(InTurn):
             self._waits_to_leave(size, tenant)
         except ServingError as error:
             pieces = failure(error)
-        self._send(pieces)
-        if not self.writing_paused:
-            self._taken()
+        if self._plain:
+            self._send(pieces)
+            self._over()
+        else:
+            join = partial(self._rota.join, self.who)
+            self._parts = Leaving(self._with_end(pieces), self._write, self._takes_none, join, self._over)
+            self._parts.go()
+
+    def _takes_none(self) -> bool:
+        return self.writing_paused or self.transport is None
 
     def _waits_to_leave(self, size: int, tenant: str = "") -> None:
         """So many bytes; raises Refused."""
@@ -287,13 +300,22 @@ class Lane(InTurn):
             unread[1].cancel()
 
     def _send(self, pieces: Pieces) -> None:
+        self._write(self._with_end(pieces))
+
+    def _write(self, pieces: Pieces) -> None:
         if self.transport is not None and not self.transport.is_closing():
-            if self._inference.service.leaving and not self._tail:
-                pieces, self._last = ending(pieces), True
             self.transport.writelines(pieces)
+
+    def _with_end(self, pieces: Pieces) -> Pieces:
+        """The connection's last answer, if the server leaves."""
+        if self._inference.service.leaving and not self._tail:
+            pieces, self._last = ending(pieces), True
+        return pieces
 
     def _over(self) -> None:
         """A request has been dealt with."""
+        if not self.writing_paused:
+            self._taken()
         self.connections.over(self)
         self._mode = Mode.HEAD
         if self._last and self.transport is not None:
@@ -332,11 +354,6 @@ class Lane(InTurn):
             self._parse(data)
             return
         super()._received(data)
-
-    def _give_all(self) -> None:
-        """The connection, for good."""
-        self._mode = Mode.ALL
-        self._parse(self._tail.take_all())
 
     async def finish_response(
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None

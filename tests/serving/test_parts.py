@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from eunomia.serving.fronts.exchange import HttpExchange
 from eunomia.serving.fronts.lane import Lane, Mode
 from eunomia.serving.fronts.parts import PART, Parts
-from tests.serving.wire import MIB, Deaf, Wire, lane
+from tests.serving.wire import MIB, Deaf, Encrypted, Wire, lane
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 BODY = bytes(range(256)) * (8 * MIB // 256)
-
-
-class Encrypted(Wire):
-    """Over TLS."""
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self if name == "sslcontext" else super().get_extra_info(name, default)
 
 
 class Answered:

@@ -16,7 +16,7 @@ from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.metrics import Telemetry
 from eunomia.serving.observe.turns import EDGES_S, Turns
 from tests.patience import pauses, until_async, work
-from tests.serving.wire import Wire, lane
+from tests.serving.wire import Encrypted, Wire, lane
 
 REQUEST = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
 
@@ -317,3 +317,21 @@ def test_each_turn_that_moves_a_part_of_a_large_message_is_measured_by_itself() 
 
     asyncio.run(main())
     assert told.count(0) >= 40 and told.count(1) >= 40
+
+
+@pytest.mark.parametrize(("wires", "most"), [(Encrypted, 3), (Wire, 11)])
+def test_what_is_decrypted_takes_more_of_a_turn(wires: type[Wire], most: int) -> None:
+    """256 KB of each connection, half a millisecond: ten of them filled a turn with 5 to 10."""
+
+    async def main() -> None:
+        rota, lines = Rota(Turns()), [wires() for _ in range(30)]
+        for wire in lines:
+            one = lane()
+            one._rota = rota
+            one.connection_made(wire)
+            one._stop_reading()
+            one._line_up()
+        await asyncio.sleep(0)
+        assert 0 < sum(wire.reads for wire in lines) <= most
+
+    asyncio.run(main())

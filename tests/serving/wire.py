@@ -69,6 +69,13 @@ class Wire(asyncio.Transport):
         self.aborted = True
 
 
+class Encrypted(Wire):
+    """Over TLS."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self if name == "sslcontext" else super().get_extra_info(name, default)
+
+
 class Deaf:
     """A service that knows a key or none, and no network."""
 

@@ -26,6 +26,7 @@ from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
+from eunomia.serving.fronts.parts import Parts
 from eunomia.serving.protocol.batches import most_rows
 from eunomia.serving.protocol.errors import FEWER, BadRequest, ServingError, without_folders
 from eunomia.serving.protocol.infer import write_response
@@ -168,8 +169,9 @@ class HttpFront:
             try:
                 async with asyncio.timeout(self.connections.limits.body_s):
                     await response.prepare(http)
-                    for piece in pieces:
+                    for piece in Parts(pieces):
                         await response.write(piece)
+                        await asyncio.sleep(0)
                     await response.write_eof()
             except TimeoutError:
                 if http.transport is not None:

@@ -1,13 +1,13 @@
 """Connections of HTTP: inference requests are served here at once, all else is aiohttp's.
 
-Between the bytes of an inference request and the order to a device no task is started and no stream is filled. A
-request that is none, or not in plain form (``head``), goes to aiohttp, which has the connection until it has answered;
-for good if more comes before that. Limits on connections are those of ``connections``.
+Before the order of an inference request no task is started and no stream is filled. Others, and those not in plain
+form (``head``), go to aiohttp, which has the connection until it has answered; for good if more comes before that.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import cast
 
 from aiohttp import web
@@ -18,18 +18,20 @@ from eunomia.serving.fronts.exchange import HttpExchange, Inference, Pieces, end
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
+from eunomia.serving.fronts.lingering import close_slowly
 from eunomia.serving.fronts.mode import Mode
+from eunomia.serving.fronts.parts import Leaving
 from eunomia.serving.fronts.still_there import StillThere
+from eunomia.serving.fronts.untaken import Untaken
 from eunomia.serving.fronts.waiting import Waiting
 from eunomia.serving.protocol.errors import ServingError
-from eunomia.serving.tenants.bodies import Body
 from eunomia.serving.visit import Caller
 
 FOREVER_S = 1e8  # connections without requests are ended by ``connections``
 KNOWN_BYTES = 2048  # of a head that is kept, in case the next is the same
 AHEAD = 64 * 1024  # bytes behind a request that has no answer yet
 AT_ONCE = 8  # requests in one round of the loop
-LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client that is turned away has read why; what it still sends
+LINGER_BYTES = 1024**2  # that a client still sends while it is turned away
 
 
 class Lane(InTurn):
@@ -44,9 +46,10 @@ class Lane(InTurn):
         "_left",
         "_linger",
         "_mode",
+        "_parts",
         "_tail",
         "_there",
-        "_unread",
+        "_untaken",
     )
 
     def __init__(self, server: web.Server, inference: Inference) -> None:
@@ -62,14 +65,16 @@ class Lane(InTurn):
         )
         self._inference, self._mode = inference, Mode.HEAD
         self._tail = Waiting()  # that nobody has looked at
-        self._last = False  # the answer that ends the connection has been sent
-        self._due = False  # the next round of the loop looks at it
+        self._last = self._due = (
+            False  # its last answer has been sent; the next round of the loop looks at it
+        )
         self._left = 0  # bytes of the present request that have not come yet
         self._exchange: HttpExchange | None = None
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
-        self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
+        self._untaken = Untaken()  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
         self._there: StillThere | None = None  # of a client that sends no more
+        self._parts: Leaving | None = None  # of a large answer over TLS
 
     def _received(self, data: bytes) -> None:
         if not data:
@@ -97,11 +102,10 @@ class Lane(InTurn):
         if exchange is not None:
             exchange.abandon()
         self._tail = Waiting()
-        self._taken()
-        if self._linger is not None:
-            self._linger.cancel()
-        if self._there is not None:
-            self._there.end()
+        self._untaken.free()
+        for timer in (self._linger, self._there):
+            if timer is not None:
+                timer.cancel()
         super()._lost(exc)
 
     @property
@@ -111,7 +115,7 @@ class Lane(InTurn):
     def pause_writing(self) -> None:
         """The client takes less than it is sent: what waits for it holds room of its tenant's."""
         super().pause_writing()
-        if self._unread is None and self.transport is not None:
+        if not self._untaken and self.transport is not None:
             try:
                 self._waits_to_leave(self.transport.get_write_buffer_size())
             except ServingError:
@@ -120,8 +124,9 @@ class Lane(InTurn):
     def resume_writing(self) -> None:
         """The client has taken its answers."""
         super().resume_writing()
-        self._taken()
-        self._go_on()
+        if self._parts is None or not self._parts.go_on():
+            self._untaken.free()
+            self._go_on()
 
     # --- what comes ------------------------------------------------------------------------------------
 
@@ -167,7 +172,8 @@ class Lane(InTurn):
         head = read_head(raw) if raw.count(b"\n") <= MOST_FIELDS + 2 else None
         if head is None:
             if self._take_only(raw):
-                self._give_all()
+                self._mode = Mode.ALL  # aiohttp has the connection for good
+                self._parse(self._tail.take_all())
         elif head.infers is None:
             self._give_one(end + head.size)
         else:
@@ -182,12 +188,7 @@ class Lane(InTurn):
         if fault is None or self.transport is None:
             return True
         self._tail, self._mode, self._left = Waiting(), Mode.GONE, LINGER_BYTES
-        self.transport.writelines(ending(failure(fault)))
-        if self.transport.can_write_eof():  # closed at once, it would lose the answer with what was not read
-            self.transport.write_eof()
-            self._linger = self._loop.call_later(LINGER_S, self.transport.abort)
-        else:
-            self.transport.close()
+        self._linger = close_slowly(self.transport, ending(failure(fault)))
         return False
 
     def _throw_away(self, data: bytes) -> None:
@@ -253,9 +254,9 @@ class Lane(InTurn):
         size = sum(map(len, pieces))
         if size <= LARGE_ANSWER or exchange is None or self.transport is None:
             self._send(pieces)
+            self._over()
         else:
             self._send_large(pieces, size, exchange.tenant)
-        self._over()
 
     def _send_large(self, pieces: Pieces, size: int, tenant: str) -> None:
         """It holds room of its tenant's until it is taken, and no longer than a body may take."""
@@ -263,34 +264,41 @@ class Lane(InTurn):
             self._waits_to_leave(size, tenant)
         except ServingError as error:
             pieces = failure(error)
-        self._send(pieces)
-        if not self.writing_paused:
-            self._taken()
+        if self._plain:
+            self._send(pieces)
+            self._over()
+        else:
+            join, last = partial(self._rota.join, self.who), self._with_end(pieces)
+            self._parts = Leaving(last, self._write, self._stuck, join, self._over)
+            self._parts.go()
+
+    def _stuck(self) -> bool:
+        return self.writing_paused or self.transport is None
 
     def _waits_to_leave(self, size: int, tenant: str = "") -> None:
         """So many bytes; raises Refused."""
         assert self.transport is not None, "somebody is there"
         room = self._inference.service.bodies.leaving(tenant or self._tenant)
-        end = self._loop.call_later(self.connections.limits.body_s, self.transport.abort)
-        self._unread = room, end
-        room.need(size)
-
-    def _taken(self) -> None:
-        """What was sent has been taken, or nobody will."""
-        unread, self._unread = self._unread, None
-        if unread is not None:
-            unread[0].close()
-            unread[1].cancel()
+        self._untaken.hold(room, size, self.connections.limits.body_s, self.transport.abort)
 
     def _send(self, pieces: Pieces) -> None:
+        self._write(self._with_end(pieces))
+
+    def _write(self, pieces: Pieces) -> None:
         if self.transport is not None and not self.transport.is_closing():
-            silent = self._there is not None and self._tail.find(END) < 0
-            if silent or (self._inference.service.leaving and not self._tail):
-                pieces, self._last = ending(pieces), True
             self.transport.writelines(pieces)
+
+    def _with_end(self, pieces: Pieces) -> Pieces:
+        """The connection's last answer, if the server leaves or the client sends no more."""
+        silent = self._there is not None and self._tail.find(END) < 0
+        if silent or (self._inference.service.leaving and not self._tail):
+            pieces, self._last = ending(pieces), True
+        return pieces
 
     def _over(self) -> None:
         """A request has been dealt with."""
+        if not self.writing_paused:
+            self._untaken.free()
         self.connections.over(self)
         self._mode = Mode.HEAD
         if self._last and self.transport is not None:
@@ -350,11 +358,6 @@ class Lane(InTurn):
             self._parse(data)
             return
         super()._received(data)
-
-    def _give_all(self) -> None:
-        """The connection, for good."""
-        self._mode = Mode.ALL
-        self._parse(self._tail.take_all())
 
     async def finish_response(
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None

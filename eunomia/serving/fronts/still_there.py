@@ -37,7 +37,7 @@ class StillThere:
         first, *others = pieces
         self._transport.writelines([self._rest(first), *others])
 
-    def end(self) -> None:
+    def cancel(self) -> None:
         """Nobody asks any more."""
         if self._timer is not None:
             self._timer.cancel()

@@ -90,6 +90,7 @@ class Service(Callers):
         self.pool.answers.room, self.bodies.budget = self.bodies.check_answer, self._budget
         dispatcher, by_request = self.pool.dispatcher, self.pool.by_request
         self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
+        self.pool.of_death = self.holding.died
         self.pairs = Pairs(dispatcher, lambda: self.ledger.usage if self.ledger else {})
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
         self.books = books = Books(dispatcher.later)

@@ -154,6 +154,6 @@ def test_letters_are_sent_ever_later_and_each_once() -> None:
         assert b"".join(wire.sent) == START + b"200 OKbody" + START, "the third has not begun"
         wire.aborted = True
         there._look(1.0)
-        there.end()
+        there.cancel()
 
     asyncio.run(main())

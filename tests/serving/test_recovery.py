@@ -21,7 +21,8 @@ from eunomia.serving.devices.places import PLACES
 from eunomia.serving.devices.process import DeviceProcess
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry, Repository
-from eunomia.serving.protocol.errors import InputFailed, TooLong, Unavailable
+from eunomia.serving.protocol.errors import Expired, InputFailed, Refused, TooLong, Unavailable
+from eunomia.serving.tenants.vain import FEW, Vain
 from tests import children
 from tests.patience import PATIENCE_S, pauses, until, until_async
 from tests.serving.test_two_devices import Bench
@@ -94,6 +95,21 @@ def test_all_in_a_batch_are_suspects_and_each_runs_again_alone(tmp_path: Path) -
         rest = [job for job in jobs if job is not poison]
         assert not any(job.payload.over or job.felled for job in rest)
         assert len(bench.dies()) == 1, "no batch of suspects"
+
+    in_loop(work)
+
+
+def test_suspects_that_leave_are_counted_and_their_like_is_given_up(tmp_path: Path) -> None:
+    def work() -> None:
+        bench = Deaths(tmp_path)
+        jobs, died = enter(bench, FEW + 2, 1), Vain(bench.clock).died
+        bench.pool.of_death = lambda job: Refused("it pauses") if died("bronze", job) else None
+        for job in jobs[: FEW - 1]:
+            assert bench.dies() == [job] and not job.payload.over
+            bench.pool.dispatcher.withdraw(job)
+            bench.pool.answers.fail(job, Expired("its timeout passed"))
+        bench.dies()
+        assert all(job.payload.over for job in jobs), "those that never ran, too"
 
     in_loop(work)
 

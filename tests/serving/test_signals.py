@@ -7,12 +7,13 @@ import contextlib
 import os
 import signal
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
 
 from eunomia.cli.main import app
-from eunomia.cli.serve import Stopped, _started
+from eunomia.cli.serve import Stopped, _announce, _started
 from eunomia.core.errors import ModelError
 from tests import children
 from tests.patience import PATIENCE_S, until
@@ -133,3 +134,11 @@ def worker_imports(parent: int) -> bool:
                 if worker and "_multiarray_umath" in (own / "maps").read_text():
                     return True
     return False
+
+
+def test_addresses_of_ipv6_stand_in_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    """As they were printed, http://:::8000, no client took them."""
+    server = Mock(http_port=8000, grpc_port=8001, options=Mock(host="::", tls=None))
+    server.service.repository.entries.return_value = []
+    _announce(server, quiet=True, as_json=False)
+    assert capsys.readouterr().out == "ready: http://[::]:8000, gRPC [::]:8001\n"

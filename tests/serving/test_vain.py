@@ -85,6 +85,19 @@ def test_who_tries_size_after_size_pauses_with_all() -> None:
     assert made.pauses(row=0) == made.pauses(row=8) == 0.0
 
 
+def test_from_a_third_death_on_all_sizes_pause_whoever_it_was() -> None:
+    made = Made()
+    for row in range(FEW):
+        assert made.pauses(row=100) == 0.0
+        assert made.vain.died("bronze", made.job(row)) is (row == FEW - 1)
+    assert made.pauses(row=100) == pytest.approx(FIRST_S) and made.pauses("gold", 100) == 0.0
+    made.clock.time_s += FIRST_S
+    assert made.pauses(row=7) == 0.0
+    assert made.vain.died("bronze", made.job(7)) and made.pauses(row=8) == pytest.approx(2 * FIRST_S)
+    made.clock.time_s += LONGEST_S
+    assert not made.vain.died("bronze", made.job(8)), "long ago"
+
+
 def test_only_what_was_long_and_in_vain_pauses() -> None:
     desk = Desk(GOLD, BRONZE, OTHER)
     job = Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(1,))

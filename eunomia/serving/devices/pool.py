@@ -66,6 +66,8 @@ class DevicePool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self.recovery = Recovery(self._devices, self.loading, self.execution, self.ladder, self._spawn)
+        self.recovery.suspected = self._suspected
+        self.of_death: Callable[[Job], ServingError | None] = lambda job: None  # why its like is given up
         self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
         self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
@@ -228,11 +230,13 @@ class DevicePool:
             if queue and queue[0].job is job and not job.together:
                 self.execution.stop(device)
 
-    def give_up(self, job: Job, error: ServingError) -> None:
-        """Those that wait with inputs like this one's, of the same tenant, get no device."""
+    def give_up(self, job: Job, error: ServingError, *, whole: bool = False) -> None:
+        """Those that wait with inputs like this one's, of the same tenant, get no device; ``whole``: of any size."""
         waiting = self.dispatcher.waiting
         like = [
-            j for j in waiting.jobs() if (j.pair, j.cost_row) == (job.pair, job.cost_row) and waiting.shown(j)
+            other
+            for other in waiting.jobs()
+            if other.pair == job.pair and (whole or other.cost_row == job.cost_row) and waiting.shown(other)
         ]
         for other in like:
             self.dispatcher.withdraw(other)
@@ -241,6 +245,10 @@ class DevicePool:
             self.answers.fail_soon(other, error)
 
     # --- what goes wrong -------------------------------------------------------------------------------
+
+    def _suspected(self, job: Job) -> None:
+        if (error := self.of_death(job)) is not None:
+            self.give_up(job, error, whole=True)
 
     def _on_message(self, device: int, message: Message) -> None:
         self.begin()

@@ -98,15 +98,18 @@ class Lane(InTurn):
 
     def _lost(self, exc: BaseException | None) -> None:
         """Nobody waits for the answer any more."""
-        exchange, self._exchange, self._known = self._exchange, None, None
-        if exchange is not None:
-            exchange.abandon()
-        self._tail = Waiting()
+        self._abandon()
+        self._known, self._tail = None, Waiting()
         self._untaken.free()
         for timer in (self._linger, self._there):
             if timer is not None:
                 timer.cancel()
         super()._lost(exc)
+
+    def _abandon(self) -> None:
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.abandon()
 
     @property
     def _unwanted(self) -> bool:
@@ -214,9 +217,7 @@ class Lane(InTurn):
 
     def _refuse(self, error: ServingError) -> None:
         """Without waiting for its body, of which nothing is kept."""
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            exchange.abandon()
+        self._abandon()
         self._send(failure(error))
         self._mode = Mode.SKIP
         self._skip(self._tail.take(self._left))
@@ -268,8 +269,8 @@ class Lane(InTurn):
             self._send(pieces)
             self._over()
         else:
-            join, last = partial(self._rota.join, self.who), self._with_end(pieces)
-            self._parts = Leaving(last, self._write, self._stuck, join, self._over)
+            join, pieces = partial(self._rota.join, self.who), self._with_end(pieces)
+            self._parts = Leaving(pieces, self._write, self._stuck, join, self._over)
             self._parts.go()
 
     def _stuck(self) -> bool:
@@ -309,8 +310,7 @@ class Lane(InTurn):
     # --- a client that sends no more ---------------------------------------------------------------------
 
     def _stays(self) -> bool:
-        stays = self._answers_wait()
-        if stays and self._there is None and self.transport is not None:
+        if (stays := self._answers_wait()) and self._there is None and self.transport is not None:
             self._there = StillThere(self.transport, self._awaits)
             self.transport = cast(asyncio.Transport, self._there)
         return stays

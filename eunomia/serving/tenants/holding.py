@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.state import State
-from eunomia.serving.protocol.errors import TooLarge, Untried
+from eunomia.serving.protocol.errors import Refused, TooLarge, Untried
 from eunomia.serving.tenants.grants import Directory, Grant
 from eunomia.serving.tenants.vain import CRASHED_S, Vain
 
@@ -182,6 +182,13 @@ class Holding:
             return False
         self.vain.close(tenant, job, CRASHED_S if job.crashed else held_s)
         return True
+
+    def died(self, job: Job) -> Refused | None:
+        """A device died under it: what those hear that wait like it, where they are not to run."""
+        tenant = self._state.agreements[job.pair].tenant
+        if self.bound_s(tenant) == math.inf or not self.vain.died(tenant, job):
+            return None
+        return self.vain.why(tenant, job)
 
     def patience_s(self, job: Job) -> float:
         """Of processor time that a run may take beyond what is known of its size; inf where nobody else would wait."""

@@ -2,7 +2,8 @@
 
 So it is where the answer had no room, or the network failed. What an input's values make of it shows in no shape, so
 that nobody can foresee it. After ``FIRST_S`` one request of the class is let through, and the pause doubles until one
-is answered. From ``FEW`` such classes of a network on, all its inputs are one class.
+is answered. From ``FEW`` such classes of a network on, all its inputs are one class. So they are from ``FEW`` deaths of
+a device under them on, whoever it was: of those that wait to run again, some leave before, and others come.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Vain:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._closed: dict[tuple[str, int], dict[int, _Closed]] = {}
+        self._deaths_s: dict[tuple[str, int], list[float]] = {}  # the last ones
 
     def __bool__(self) -> bool:
         """Whether anybody pauses."""
@@ -70,13 +72,23 @@ class Vain:
             )
         return Refused(text, retry_after_s=left_s)
 
-    def close(self, tenant: str, job: Job, held_s: float) -> None:
-        """It ran so long in vain, or crashed its device (``CRASHED_S``)."""
+    def died(self, tenant: str, job: Job) -> bool:
+        """A device died under it; whether all sizes pause, as it was one of ``FEW`` in the longest pause."""
+        key, now_s = (tenant, job.network.index), self._clock.now_s()
+        lately = [at_s for at_s in self._deaths_s.get(key, ()) if now_s - at_s < LONGEST_S]
+        self._deaths_s[key] = [*lately[1 - FEW :], now_s]
+        if len(lately) + 1 < FEW:
+            return False
+        self.close(tenant, job, CRASHED_S, whole=True)
+        return True
+
+    def close(self, tenant: str, job: Job, held_s: float, *, whole: bool = False) -> None:
+        """It ran so long in vain, or crashed its device (``CRASHED_S``). ``whole``: with all its sizes."""
         classes = self._closed.setdefault((tenant, job.network.index), {})
-        found, row = self._find(tenant, job), ALL if ALL in classes else job.cost_row
+        found, row = self._find(tenant, job), ALL if whole or ALL in classes else job.cost_row
         pause_s = FIRST_S if found is None else min(2.0 * found.pause_s, LONGEST_S)
         classes[row] = closed = _Closed(held_s, pause_s, self._clock.now_s() + pause_s)
-        if len(classes) >= FEW:
+        if whole or len(classes) >= FEW:
             self._closed[tenant, job.network.index] = {ALL: closed}
 
     def answered(self, tenant: str, job: Job) -> None:

@@ -253,31 +253,27 @@ class Lane(InTurn):
         """The answer of the present request is there."""
         exchange, self._exchange = self._exchange, None
         size = sum(map(len, pieces))
-        if size <= LARGE_ANSWER or exchange is None or self.transport is None:
-            self._send(pieces)
-            self._over()
-        else:
-            self._send_large(pieces, size, exchange.tenant)
+        if size > LARGE_ANSWER and exchange is not None and self.transport is not None:
+            try:
+                self._waits_to_leave(size, exchange.tenant)
+            except ServingError as error:
+                pieces = failure(error)
+            if not self._plain:
+                self._send_in_parts(self._with_end(pieces))
+                return
+        self._send(pieces)
+        self._over()
 
-    def _send_large(self, pieces: Pieces, size: int, tenant: str) -> None:
-        """It holds room of its tenant's until it is taken, and no longer than a body may take."""
-        try:
-            self._waits_to_leave(size, tenant)
-        except ServingError as error:
-            pieces = failure(error)
-        if self._plain:
-            self._send(pieces)
-            self._over()
-        else:
-            join, pieces = partial(self._rota.join, self.who), self._with_end(pieces)
-            self._parts = Leaving(pieces, self._write, self._stuck, join, self._over)
-            self._parts.go()
+    def _send_in_parts(self, pieces: Pieces) -> None:
+        join = partial(self._rota.join, self.who)
+        self._parts = Leaving(pieces, self._write, self._stuck, join, self._over)
+        self._parts.go()
 
     def _stuck(self) -> bool:
         return self.writing_paused or self.transport is None
 
     def _waits_to_leave(self, size: int, tenant: str = "") -> None:
-        """So many bytes; raises Refused."""
+        """So many bytes hold room of its tenant's until they are taken, and no longer than a body may take; Refused."""
         assert self.transport is not None, "somebody is there"
         room = self._inference.service.bodies.leaving(tenant or self._tenant)
         self._untaken.hold(room, size, self.connections.limits.body_s, self.transport.abort)

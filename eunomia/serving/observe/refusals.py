@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-PER_S, BURST, EVERY_S = 10.0, 1000.0, 10.0
+PER_S, BURST, EVERY_S = 10.0, 10_000.0, 10.0
 
 
 @dataclass

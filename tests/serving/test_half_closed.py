@@ -75,6 +75,15 @@ def test_whole_requests_are_answered_and_the_connection_ends(
     until(lambda: not of(server))
 
 
+def test_an_end_that_waits_for_its_turn_takes_no_answer_away(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every turn is over as soon as it has begun."""
+    monkeypatch.setattr("eunomia.serving.fronts.rota.Rota.over", property(lambda self: True))
+    for asked, count in ((request() * 3, 3), (READY * 3, 3), (request()[:-1], 0), (request() + READY, 2)):
+        assert said(server, asked).count(START) == count
+
+
 @pytest.mark.parametrize("half", [request()[:-1], request()[:100], READY[:-1], slowly(request())[:-1], b""])
 def test_half_a_request_ends_at_once(server: Server, half: bytes) -> None:
     assert said(server, half) == b""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.models.repository import ports_of
@@ -28,8 +29,7 @@ def bytes_to_judge(size: int, header_bytes: int | None) -> int:
     return (header_bytes or 0) if small and size >= WORTH else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(NamedTuple):
     """``said``: all that its judgement depends on. ``model``: its network, where that is known before it is read.
 
     ``read``: the request with tensors that have not come; None = the rest may still change it. Raises ServingError.

@@ -105,6 +105,8 @@ def _field_at(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int, 
 
 def _varint(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
     """A number, and where it ends; raises BadRequest."""
+    if at < len(data) and (value := data[at]) < 0x80:  # most are short
+        return value, at + 1
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

@@ -131,6 +131,7 @@ class Service(Callers):
         ready = [entry.key for entry in self.repository.entries(ready_only=True)]
         telemetry = self.books.telemetry
         telemetry.show_devices(self.pool, ready, self.clock.now_s())
+        await telemetry.show_objectives(self.pool.dispatcher, self.clock.now_s(), self.rota.begin)
         if self.connections is not None:
             telemetry.show_connections(len(self.connections), self.connections.ended)
         telemetry.show_policy(self.fallbacks(), self.guards())

@@ -15,6 +15,7 @@ from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.fronts.body import control_of
 from eunomia.serving.fronts.caller import caller_of
+from eunomia.serving.fronts.lots import json_list
 from eunomia.serving.fronts.openapi import TENANT, operation
 from eunomia.serving.models.repository import MOST_NAMED
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
@@ -79,7 +80,7 @@ class AdminFront:
     async def _list(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
         await self._catch_up()
-        return web.json_response([as_json(grant) for grant in self.service.directory.all()])
+        return await json_list(map(as_json, self.service.directory.all()), self.service.rota.begin)
 
     async def _one(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))

@@ -25,6 +25,7 @@ from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, qui
 from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.lots import json_list
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.fronts.parts import Parts
 from eunomia.serving.protocol.batches import most_rows
@@ -242,17 +243,11 @@ class HttpFront:
         await self.service.repository.look()
         await self.json.rounds.turn(grant.name)  # many may have waited
         entries = self.service.repository.entries_for(grant, ready_only=content.get("ready") is True)
-        return web.json_response(
-            [
-                {
-                    "name": e.name,
-                    "version": e.version,
-                    "state": e.state,
-                    "reason": reason_for(grant, e.reason),
-                }
-                for e in entries
-            ]
+        shown = (
+            {"name": e.name, "version": e.version, "state": e.state, "reason": reason_for(grant, e.reason)}
+            for e in entries
         )
+        return await json_list(shown, self.service.rota.begin)
 
     async def _load(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))

@@ -5,13 +5,15 @@ The messages are those that ship with tritonclient, so no file has to be generat
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
 from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2 as pb
 
+from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
@@ -40,6 +42,7 @@ from eunomia.serving.tenants.circle import stranger_at
 
 SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 KEYLESS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady")
+STATED = 20  # networks whose statistics are put into a message in one turn: a millisecond
 STREAMED = 2  # infer_response of a ModelStreamInferResponse
 Answer = Response | Awaitable[Response]
 
@@ -155,12 +158,19 @@ class GrpcFront:
         )
         return ParseDict({"config": config}, pb.ModelConfigResponse())
 
-    def ModelStatistics(self, request: Versioned, call: Call) -> Response:  # noqa: N802, D102
-        from google.protobuf.json_format import ParseDict
-
+    def ModelStatistics(self, request: Versioned, call: Call) -> Answer:  # noqa: N802, D102
         grant = self.service.identify(caller_of(call))
         found = self.service.model_statistics(grant, request.name, request.version)
-        return ParseDict({"model_stats": found}, pb.ModelStatisticsResponse())
+        return stated(found) if len(found) <= STATED else self._stated(found)
+
+    async def _stated(self, found: Sequence[Json]) -> Response:
+        """Of many networks, in several turns of the event loop."""
+        message = pb.ModelStatisticsResponse()
+        for n in range(0, len(found), STATED):
+            message.MergeFrom(stated(found[n : n + STATED]))
+            await asyncio.sleep(0)
+            self.service.rota.begin()
+        return message
 
     # --- the repository --------------------------------------------------------------------------------
 
@@ -233,3 +243,10 @@ def echo(data: Piece) -> Response:
     except ServingError:
         return pb.ModelInferResponse()
     return pb.ModelInferResponse(id=message.id, model_name=message.model_name)
+
+
+def stated(found: Sequence[Json]) -> pb.ModelStatisticsResponse:
+    """Statistics of some networks."""
+    from google.protobuf.json_format import ParseDict
+
+    return ParseDict({"model_stats": found}, pb.ModelStatisticsResponse())

@@ -121,3 +121,14 @@ def test_a_body_that_is_no_http_from_its_middle_on_is_answered_at_once(plain: Se
         answer = b"".join(iter(lambda: line.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1
     assert b"this is no HTTP: " in answer
+
+
+def test_a_body_that_is_packed_on_its_way_is_refused_by_that_name(plain: Server) -> None:
+    """It was taken for one in chunks alone, and was no JSON."""
+    with socket.create_connection(("127.0.0.1", plain.http_port), PATIENCE_S) as line:
+        line.sendall(
+            b"POST /v2/models/small/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n"
+            b"Authorization: Bearer %s\r\nConnection: close\r\n\r\n2\r\n{}\r\n0\r\n\r\n" % GOLD.encode()
+        )
+        answer = b"".join(iter(lambda: line.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"Transfer-Encoding is 'gzip, chunked'" in answer

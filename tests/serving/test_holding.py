@@ -99,6 +99,17 @@ def test_the_log_says_once_of_a_network_that_usual_sizes_may_be_given(
     assert "some inputs of 'net' are refused" in said and "shapes in its [[network]]" in said
 
 
+def test_the_log_says_once_that_others_wait_for_a_network_that_cannot_pause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Features of sound that take 90 ms in one node: another tenant missed its 50 ms, and nothing said why."""
+    desk = Desk(GOLD, BRONZE)
+    desk.costs.measured(desk.network, 0, [0.09])
+    assert desk.ask(BRONZE, 1, 0.09) and desk.ask(BRONZE, 1, 0.09)
+    (said,) = caplog.messages
+    assert said.startswith("'net' holds a device for 90 ms without a pause") and "wait for 25 ms" in said
+
+
 def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good() -> None:
     """As it was, 413 said of sizes that never ran that they are too large; 30 s later they were served."""
     desk = Desk(GOLD, BRONZE, quadratic=False)

@@ -17,7 +17,7 @@ from eunomia.serving.tenants.bodies import Body
 
 CONTROL_BYTES = 16 * 1024  # of a message that is no inference request
 LARGE = 1024**2  # what is joined beside the event loop
-CODINGS = ("gzip", "deflate")
+CODINGS, CHUNKED = ("gzip", "deflate"), "chunked"
 Unpack = Callable[
     [bytes | memoryview, int], Awaitable[bytes | memoryview]
 ]  # a packed message and the most that it may become
@@ -35,6 +35,8 @@ async def body_of(
 
     Raises TooLarge, with the ``remedy``, BadRequest, or Refused by ``body``.
     """
+    if (coding := http.headers.get("Transfer-Encoding", CHUNKED)).lower() != CHUNKED:
+        raise BadRequest(f"Transfer-Encoding is {coding!r:.50}; '{CHUNKED}' is taken: use Content-Encoding")
     if body is not None:
         body.need(http.content_length or 0)
     pieces, size = list[bytes](), 0

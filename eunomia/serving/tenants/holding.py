@@ -216,7 +216,16 @@ class Holding:
         if self._strange(network):  # a client chose the input by which it is known
             return max(bound_s, LEAST_S)
         if network.index not in self._trial_s:  # before anybody's input has moved it
-            self._trial_s[network.index] = self._state.costs.longest_s(network, network.first_row)
+            trial_s = self._state.costs.longest_s(network, network.first_row)
+            self._trial_s[network.index] = trial_s
+            if max(bound_s, LEAST_S) < trial_s < math.inf:
+                log.warning(
+                    "'%s' holds a device for %.0f ms without a pause even with its trial's sizes, and others can "
+                    "wait for %.0f ms: give smaller shapes, or serve it elsewhere",
+                    network.name,
+                    trial_s * 1e3,
+                    bound_s * 1e3,
+                )
         return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
 
     def _strange(self, network: Network) -> bool:

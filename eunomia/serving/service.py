@@ -106,11 +106,8 @@ class Service(Callers):
     @property
     def unready(self) -> str:
         """Why no request is welcome now; empty = they are."""
-        if self.closed:
-            return self.closed
-        if not any(lane.alive for lane in self.pool.dispatcher.lanes):
-            return "no device answers"
-        return ""
+        alive = any(lane.alive for lane in self.pool.dispatcher.lanes)
+        return self.closed or ("" if alive else "no device answers")
 
     @property
     def closed(self) -> str:

@@ -107,7 +107,8 @@ def test_a_cut_leaves_no_block_taken() -> None:
     assert not heap.taken and heap.given
 
 
-def test_memory_in_use_is_not_looked_through_and_some_may_lie_unused() -> None:
+def test_memory_in_use_is_not_looked_through_and_some_may_lie_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unused, "DOUBT_BYTES", 0)
     heap, held = Blocks(100), [100 * MIB]
     heap.used_bytes = 60 * MIB
     one = Unused(heap, lambda: None, lambda: held[0])
@@ -127,3 +128,21 @@ def test_memory_in_use_is_not_looked_through_and_some_may_lie_unused() -> None:
     assert asyncio.run(looks(LOOKS - 1)) == 0
     assert asyncio.run(looks(1)) > 0
     assert asyncio.run(looks(LOOKS)) == 0, "what did not go back then is not the heap's"
+
+
+def test_what_did_not_go_back_is_tried_again_after_a_while() -> None:
+    """It may have been freed meanwhile, and was taken for something else's for ever."""
+    heap, held = Blocks(100), [100 * MIB]
+    heap.used_bytes = 60 * MIB
+    one = Unused(heap, lambda: None, lambda: held[0])
+    held[0] += 3 * KEPT_BYTES
+
+    async def looks_until_given() -> int:
+        before, number = heap.given, 0
+        while heap.given == before:
+            await one.look()
+            number += 1
+        return number
+
+    assert asyncio.run(looks_until_given()) == LOOKS
+    assert asyncio.run(looks_until_given()) == KEPT_BYTES // unused.DOUBT_BYTES + LOOKS

@@ -19,6 +19,9 @@ from eunomia.serving.devices.memory import NoDescriptor, keep_freed_memory, own_
 
 EVERY_S, LOOKS = 1.0, 2  # so many looks in a row find too much
 KEPT_BYTES = 64 * 1024**2  # for the next requests
+DOUBT_BYTES = (
+    1024**2
+)  # a look's doubt whether what did not go back is the heap's: it may have been freed meanwhile
 BLOCK = 64 * 1024
 AT_ONCE, FREED_AT_ONCE = 64, 1024  # blocks in one turn: each takes half a millisecond at most
 REST_S = 5e-3  # between two such turns
@@ -152,6 +155,7 @@ class Unused:
 
     async def look(self) -> None:
         """Give back what is free, if there is too much of it for long; raises NoDescriptor."""
+        self._elsewhere -= DOUBT_BYTES
         unused = self._held() - self._heap.used() - self._elsewhere
         self._elsewhere += min(unused, 0)
         self._found = self._found + 1 if unused > KEPT_BYTES else 0

@@ -6,25 +6,16 @@ machine does not.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import fcntl
 import re
-import socket
-import termios
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eunomia.serving.devices.memory import own_bytes
 from tests.hostile import ATTACKS
-from tests.hostile.bronze import tensors
 from tests.hostile.field import Field, Seen, opened
-from tests.hostile.over_http import MIB
-from tests.patience import PATIENCE_S, until
+from tests.patience import until
 from tests.serving.live import ADMIN
 
 SHORT_S, AGAIN_S = 0.4, 1.0
@@ -91,30 +82,6 @@ def test_gold_is_served_again_after_runs_that_do_not_end(field: Field) -> None:
     seen = field.attacked(ENDLESS, SHORT_S)
     assert seen.recovery_s < float("inf")
     fine(field, ENDLESS, seen)
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc")
-def test_memory_of_bodies_that_are_given_up_goes_back(field: Field) -> None:
-    """224 MiB: all but what may lie unused, and what other blocks cut to pieces."""
-    pid, (host, port) = field.server.process.pid, field.server.url.removeprefix("http://").split(":")
-    tensor = {"name": "x", "datatype": "INT64", "shape": [28 * MIB // 8]}
-    body = tensors("index", tensor | {"parameters": {"binary_data_size": 28 * MIB}}, raw=bytes(28 * MIB))
-    with contextlib.ExitStack() as stack:
-        lines = [
-            stack.enter_context(socket.create_connection((host, int(port)), PATIENCE_S)) for _ in range(8)
-        ]
-        for line in lines:
-            line.sendall(body[:-1])
-        until(lambda: not any(map(unsent, lines)))
-        most = own_bytes(pid)
-    until(lambda: own_bytes(pid) < most - 100 * MIB)
-
-
-def unsent(line: socket.socket) -> int:
-    """Bytes that the other side has not received."""
-    count = array("i", [0])
-    fcntl.ioctl(line, termios.TIOCOUTQ, count)
-    return count[0]
 
 
 def fine(field: Field, names: list[str], seen: Seen) -> None:

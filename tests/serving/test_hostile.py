@@ -6,23 +6,16 @@ machine does not.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import re
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eunomia.serving.devices.memory import own_bytes
-from eunomia.serving.devices.unused import KEPT_BYTES
 from tests.hostile import ATTACKS
-from tests.hostile.bronze import tensors
 from tests.hostile.field import Field, Seen, opened
-from tests.hostile.over_http import MIB
-from tests.patience import PATIENCE_S, until
+from tests.patience import until
 from tests.serving.live import ADMIN
 
 SHORT_S, AGAIN_S = 0.4, 1.0
@@ -89,19 +82,6 @@ def test_gold_is_served_again_after_runs_that_do_not_end(field: Field) -> None:
     seen = field.attacked(ENDLESS, SHORT_S)
     assert seen.recovery_s < float("inf")
     fine(field, ENDLESS, seen)
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc")
-def test_memory_of_bodies_that_are_given_up_goes_back(field: Field) -> None:
-    pid, (host, port) = field.server.process.pid, field.server.url.removeprefix("http://").split(":")
-    tensor = {"name": "x", "datatype": "INT64", "shape": [28 * MIB // 8]}
-    body = tensors("index", tensor | {"parameters": {"binary_data_size": 28 * MIB}}, raw=bytes(28 * MIB))
-    with contextlib.ExitStack() as stack:
-        for _ in range(6):
-            line = stack.enter_context(socket.create_connection((host, int(port)), PATIENCE_S))
-            line.sendall(body[:-1])
-        most = own_bytes(pid)  # all but what the system holds: 130 MiB of bodies at least
-    until(lambda: own_bytes(pid) < most - KEPT_BYTES)
 
 
 def fine(field: Field, names: list[str], seen: Seen) -> None:

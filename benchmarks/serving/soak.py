@@ -42,7 +42,6 @@ from tests.serving.process import ports
 
 PLOT = Path(__file__).parents[2] / "docs" / "images" / "serving-soak.svg"
 EVERY_S, KILL_S, CHANGE_S, FLOOD_S, UPGRADE_S = 5.0, 20.0, 30.0, 5.0, 60.0
-AGE_S = 10.0  # of a connection over gRPC: so long may an older process stay
 CROWD = 8  # of the tenant that floods
 HIT_S, LATE_S, SERVED = 0.05, 1.0, 0.99  # a worker that is killed is away for a third of a second
 TENANTS = [
@@ -50,7 +49,7 @@ TENANTS = [
      "objectives": [{"model": "*", "deadline_ms": HIT_S * 1e3}]},
     {"name": "bronze", "key_sha256": [hash_key(SILVER)], "objectives": [{"model": "*", "deadline_ms": 1000.0}]},
 ]  # fmt: skip
-GONE_S = 60.0  # with gRPC's age and the time to drain
+GONE_S = 60.0  # with the time to drain
 GROWTH_MIB_PER_HOUR = 20.0  # of the front end; less counts as bounded
 Sample = tuple[float, float, float]  # seconds, MiB of the front end, MiB of the worker
 Handover = tuple[float, float]  # seconds until the new process served, and until the old one was gone
@@ -244,7 +243,6 @@ def measure(options: Options) -> Iterator[Table]:
             Scale(rate_per_s=20.0),
             tenant=TENANTS,
             models_dir=folder,
-            age_s=AGE_S,
             http_port=http,
             grpc_port=grpc,
         ) as s,

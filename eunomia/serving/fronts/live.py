@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 from itertools import islice
 
+import orjson
 from aiohttp import web
 
 from eunomia.core.data import Json
@@ -68,7 +69,13 @@ class LiveFront:
         if not self.service.anonymous or caller.key is not None:
             grant = self.service.identify(caller)
             only = self.service.sees(grant)
-        return web.json_response(state_of(self.service, only), headers={"Cache-Control": "no-store"})
+        state = orjson.dumps(state_of(self.service, only))  # in a tenth of the standard library's time
+        return web.Response(
+            body=state,
+            content_type="application/json",
+            charset="utf-8",
+            headers={"Cache-Control": "no-store"},
+        )
 
 
 @cache

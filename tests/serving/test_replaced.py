@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from eunomia.core.errors import OutputError
 from eunomia.serving.tenants import replaced
+from eunomia.serving.tenants.connection import transaction
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
 
@@ -118,3 +121,19 @@ def test_a_backup_is_restored_by_sqlite_beside_the_server(place: Path, directory
     ):
         copy.backup(target)  # what sqlite3's .restore does
     assert directory.catch_up() and names(directory) == ["first"]
+
+
+def test_another_process_that_ends_leaves_the_wal_to_those_that_stay(
+    place: Path, directory: DatabaseDirectory
+) -> None:
+    """As it was, a second connection gave up this process's locks: what it changed then was seen by nobody else."""
+    with (
+        transaction(directory._engine, writes=False),
+        transaction(directory._engine, writes=False) as second,
+    ):
+        second.exec_driver_sql("SELECT * FROM tenant").all()
+    look = "import sqlite3, sys; line = sqlite3.connect(sys.argv[1]); print(line.execute(sys.argv[2]).fetchall())"
+    for count in (6, 7):
+        told = subprocess.check_output([sys.executable, "-c", look, place, "SELECT count(*) FROM tenant"])
+        assert told.strip() == f"[({count},)]".encode()
+        directory.put(Grant("seen"))

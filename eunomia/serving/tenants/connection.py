@@ -156,11 +156,15 @@ def _keep_private(_: object, record: object, arguments: list[str], more: Json) -
     if not place or place.startswith((":memory:", "file:")):
         return
     with contextlib.suppress(OSError):  # what cannot be opened is SQLite's to say
-        descriptor = os.open(place, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o700)
-        finally:
-            os.close(descriptor)
+        _make_private(os.path.realpath(place))
+
+
+def _make_private(place: str) -> None:
+    """One that is there is not opened: to close it would end the locks that this process's connections have on it."""
+    try:
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        os.chmod(place, os.stat(place).st_mode & 0o700)
 
 
 def _only(file: OneFile) -> Callable[..., None]:

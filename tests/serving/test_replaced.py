@@ -70,6 +70,46 @@ def test_a_backup_that_is_moved_there_is_read_and_no_change_is_lost(
     again.close()
 
 
+def test_a_server_that_notices_late_empties_the_old_wal_alone(
+    place: Path, directory: DatabaseDirectory
+) -> None:
+    """Another one has changed the new file: as it was, this went into the old one, and nobody found it again."""
+    other = DatabaseDirectory(f"sqlite:///{place}")
+    os.replace(place.with_name("copy.db"), place)
+    with pytest.raises(OutputError, match="was replaced"):
+        other.catch_up()
+    other.put(Grant("new"))
+    with pytest.raises(OutputError, match="was replaced"):
+        directory.catch_up()
+    assert directory.catch_up() and names(directory) == ["first", "new"]
+    other.close()
+
+
+def test_a_change_that_has_begun_is_refused(
+    place: Path, directory: DatabaseDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replaced between the look and the change; as it was, the old file had it, and its -wal the new one's place."""
+    monkeypatch.setattr(replaced.OneFile, "check", lambda self, engine: "")
+    os.replace(place.with_name("copy.db"), place)
+    with pytest.raises(OutputError, match="was replaced"):
+        directory.put(Grant("new"))
+
+
+def test_a_file_that_is_no_database_is_replaced_in_turn(place: Path, directory: DatabaseDirectory) -> None:
+    wrong = place.with_name("wrong")
+    wrong.write_bytes(b"no database" * 100)
+    for made, says in (
+        (wrong, "was replaced"),
+        (None, "file is not a database"),
+        (place.with_name("copy.db"), "was replaced"),
+    ):
+        if made is not None:
+            os.replace(made, place)
+        with pytest.raises(OutputError, match=says):
+            directory.catch_up()
+    assert directory.catch_up() and names(directory) == ["first"]
+
+
 def test_a_link_that_leads_elsewhere_is_followed(place: Path) -> None:
     for name in ("one", "two"):
         made = DatabaseDirectory(f"sqlite:///{place.with_name(name)}")
@@ -104,7 +144,7 @@ def test_other_servers_have_time_to_notice(
     file = replaced.OneFile(str(place), lambda: now[0])
     monkeypatch.setattr(replaced, "APART_S", 15.0)
     engine = directory._engine
-    file.opened()
+    file.opens()
     assert file.check(engine) == ""
     shutil.copy(place, place.with_name("copy.db"))
     os.replace(place.with_name("copy.db"), place)

@@ -87,8 +87,8 @@ def transaction(engine: Engine, *, writes: bool, patient: bool = False) -> Itera
     try:
         with engine.execution_options(**_options(engine, writes)).begin() as db:
             opened = True
-            if file is not None:
-                file.opened()
+            if file is not None and file.replaced:  # since the check: what is changed now would be lost
+                raise OutputError(f"the database {where} does not answer: {WHY}")
             if writes and engine.dialect.name == "postgresql":
                 db.exec_driver_sql(f"SET LOCAL lock_timeout = {0 if patient else LOCK_MS}")
                 db.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}")
@@ -173,6 +173,7 @@ def _only(file: OneFile) -> Callable[..., None]:
     def check(dialect: object, record: object, arguments: list[str], more: Json) -> None:
         if file.replaced:
             raise sqlite3.OperationalError(WHY)
+        file.opens()
 
     return check
 

@@ -59,6 +59,17 @@ def test_it_rotates_and_sums_nothing_away(tmp_path: Path) -> None:
     assert sorted(int(line["request"]) for line in lines(tmp_path)) == list(range(40))
 
 
+def test_it_begins_a_file_where_somebody_has_moved_the_last(tmp_path: Path) -> None:
+    """As it was, all that followed went into the one that was moved, for ever."""
+    audit = Audit(tmp_path, segment_bytes=500)
+    (tmp_path / NOW).rename(tmp_path / "audit-moved.jsonl")
+    for n in range(10):
+        audit.record("gold", "small", str(n), "hit", 0.001)
+    audit.close()
+    assert (tmp_path / NOW).exists() and len(list(tmp_path.iterdir())) > 2
+    assert sorted(int(line["request"]) for line in lines(tmp_path)) == list(range(10))
+
+
 def test_a_full_disk_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
 

@@ -143,7 +143,10 @@ class Audit:
         while (self.folder / name).exists():
             number += 1
             name = f"audit-{stamp}-{number}.jsonl"
-        os.rename(self.folder / NOW, self.folder / name)
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # moved by others, or no new one could be opened behind it
+            os.rename(self.folder / NOW, self.folder / name)
         old = self._file
         self._open()
         try:

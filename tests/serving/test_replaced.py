@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from eunomia.core.errors import OutputError
 from eunomia.serving.tenants import replaced
@@ -135,6 +136,15 @@ def test_a_file_that_is_away_is_taken_up_where_it_was(place: Path, directory: Da
     away.rename(place)
     directory.put(Grant("new"))
     assert names(directory) == ["first", *[f"later-{n}" for n in range(5)], "new"]
+
+
+def test_no_new_connection_makes_a_file_where_it_is_away(place: Path, directory: DatabaseDirectory) -> None:
+    """As it was, an empty one stood there, and was read soon after."""
+    with transaction(directory._engine, writes=False):  # the only connection that is open
+        place.rename(place.with_name("away.db"))
+        with pytest.raises(OperationalError, match="was replaced"):
+            directory._engine.connect()
+    assert not place.exists()
 
 
 def test_other_servers_have_time_to_notice(

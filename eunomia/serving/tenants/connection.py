@@ -65,8 +65,9 @@ def connect(url: str) -> Engine:
         file = _files[engine] = OneFile(
             "" if path.startswith((":memory:", "file:")) else os.path.abspath(path)
         )
-        event.listen(engine, "do_connect", _keep_private)
         event.listen(engine, "do_connect", _only(file))
+        event.listen(engine, "do_connect", _keep_private)
+        event.listen(engine, "do_connect", lambda *_: file.opens())
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -173,7 +174,6 @@ def _only(file: OneFile) -> Callable[..., None]:
     def check(dialect: object, record: object, arguments: list[str], more: Json) -> None:
         if file.replaced:
             raise sqlite3.OperationalError(WHY)
-        file.opens()
 
     return check
 

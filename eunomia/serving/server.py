@@ -238,7 +238,7 @@ class Server:
         return sum(self.service.limits.active(grant.name) for grant in self.options.directory.all())
 
     async def _drained(self) -> None:
-        while self.pool.busy or (self._inference is not None and self._inference.making):
+        while self.pool.busy or self.service.bodies.awaited or (self._inference and self._inference.making):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)  # the last answers are on their way
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -16,6 +17,7 @@ from eunomia.serving.observe.audit import NOW, Audit
 from eunomia.serving.observe.refusals import BURST, PER_S, Refusals
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
+from tests.patience import until_async
 from tests.serving.live import GOLD, SIDE, SILVER, ask, running
 
 TENSOR = {"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE], "data": [0.0] * (3 * SIDE * SIDE)}
@@ -55,6 +57,17 @@ def test_it_rotates_and_sums_nothing_away(tmp_path: Path) -> None:
     audit.close()
     assert len(list(tmp_path.iterdir())) > 5
     assert sorted(int(line["request"]) for line in lines(tmp_path)) == list(range(40))
+
+
+def test_it_begins_a_file_where_somebody_has_moved_the_last(tmp_path: Path) -> None:
+    """As it was, all that followed went into the one that was moved, for ever."""
+    audit = Audit(tmp_path, segment_bytes=500)
+    (tmp_path / NOW).rename(tmp_path / "audit-moved.jsonl")
+    for n in range(10):
+        audit.record("gold", "small", str(n), "hit", 0.001)
+    audit.close()
+    assert (tmp_path / NOW).exists() and len(list(tmp_path.iterdir())) > 2
+    assert sorted(int(line["request"]) for line in lines(tmp_path)) == list(range(10))
 
 
 def test_a_full_disk_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +127,27 @@ def test_what_was_left_out_is_written_at_the_end(tmp_path: Path, clock: list[flo
         audit.record("silver", "small", "", "limit")
     audit.close()
     assert lines(tmp_path)[-1]["left_out"] == {"limit": 7}
+
+
+def test_what_waits_is_written_though_nobody_asks_again(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, the numbers of a flood waited for the next request, and so did lines that the disk had refused."""
+    monkeypatch.setattr(audits, "EVERY_S", 0.01)
+
+    async def main() -> None:
+        audit = Audit(tmp_path)
+        for _ in range(int(BURST) + 7):
+            audit.record("silver", "small", "", "limit")
+        clock[0] = 60.0
+        await until_async(lambda: lines(tmp_path)[-1].get("left_out") == {"limit": 7})
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", lambda file, content: 0)
+            audit.record("gold", "small", "held", "hit", 0.001)
+        await until_async(lambda: lines(tmp_path)[-1]["request"] == "held")
+        audit.close()
+
+    asyncio.run(main())
 
 
 def test_while_the_disk_is_full_a_flood_costs_its_own_lines_and_says_how_many(

@@ -175,7 +175,8 @@ def test_a_server_that_ends_waits_for_answers_in_the_making() -> None:
         head = f"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
         one.data_received(head.encode() + body)
         assert len(making) == 1
-        ending: Any = SimpleNamespace(pool=SimpleNamespace(busy=False), _inference=one._inference)
+        inference, pool = one._inference, SimpleNamespace(busy=False)
+        ending: Any = SimpleNamespace(pool=pool, _inference=inference, service=inference.service)
         await asyncio.wait_for(Server._drained(ending), PATIENCE_S)
         assert not making and b" 400 " in b"".join(one.transport.sent)
         one._inference.json.close()

@@ -7,9 +7,11 @@ import errno
 import json
 import os
 import subprocess
+import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.tenants.grants import Grant
 from eunomia.serving.tenants.today import DAY_S, Today
 from tests import children
-from tests.patience import until_async
+from tests.patience import PATIENCE_S, until_async
 
 
 def request(tenant: str = "gold", outcome: str = "hit", service_s: float = 0.01) -> Retired:
@@ -88,6 +90,53 @@ def test_sums_are_written_between_requests_and_count_everything_once(
 
     asyncio.run(main())
     assert counts(tmp_path) == {("gold", "m"): {"hit": 100}}
+
+
+@pytest.mark.parametrize("then", ["share", "close"])
+def test_who_reads_next_waits_for_a_snapshot_that_is_being_written(
+    then: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, it could read the old one and find its journals gone: what they held counted no more."""
+    under_way, goes_on, write = threading.Event(), threading.Event(), module.write_text
+
+    def slow(path: Path, text: str) -> None:
+        under_way.set()
+        goes_on.wait(PATIENCE_S)
+        write(path, text)
+
+    ledger = Ledger(tmp_path)
+    ledger.record(request(), 1.0)
+    monkeypatch.setattr(module, "write_text", slow)
+    with ThreadPoolExecutor(2) as threads:
+        sums = threads.submit(ledger.compact)
+        assert under_way.wait(PATIENCE_S)
+        next_one = threads.submit(getattr(ledger, then))
+        assert not next_one.done() and not wait([next_one], 0.05).done
+        goes_on.set()
+        for one in (sums, next_one):
+            one.result(PATIENCE_S)
+    before = (tmp_path / "snapshot.json").read_text()
+    ledger._keep_sums(ledger._segment, ["{}"])
+    assert (tmp_path / "snapshot.json").read_text() == before, "another process reads"
+
+
+def test_a_journal_that_cannot_start_anew_goes_on_and_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, the log had a line for each request."""
+
+    def fails(self: Ledger) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 100)
+    ledger = Ledger(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "_open_segment", fails)
+        for n in range(10):
+            ledger.record(request(), float(n))
+    assert len(caplog.records) == 1 and "goes on in its long journal" in caplog.text
+    ledger.close()
+    assert counts(tmp_path) == {("gold", "m"): {"hit": 10}}
 
 
 @given(

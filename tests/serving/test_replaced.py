@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from eunomia.core.errors import OutputError
 from eunomia.serving.tenants import replaced
+from eunomia.serving.tenants.connection import transaction
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
 
@@ -67,6 +71,46 @@ def test_a_backup_that_is_moved_there_is_read_and_no_change_is_lost(
     again.close()
 
 
+def test_a_server_that_notices_late_empties_the_old_wal_alone(
+    place: Path, directory: DatabaseDirectory
+) -> None:
+    """Another one has changed the new file: as it was, this went into the old one, and nobody found it again."""
+    other = DatabaseDirectory(f"sqlite:///{place}")
+    os.replace(place.with_name("copy.db"), place)
+    with pytest.raises(OutputError, match="was replaced"):
+        other.catch_up()
+    other.put(Grant("new"))
+    with pytest.raises(OutputError, match="was replaced"):
+        directory.catch_up()
+    assert directory.catch_up() and names(directory) == ["first", "new"]
+    other.close()
+
+
+def test_a_change_that_has_begun_is_refused(
+    place: Path, directory: DatabaseDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replaced between the look and the change; as it was, the old file had it, and its -wal the new one's place."""
+    monkeypatch.setattr(replaced.OneFile, "check", lambda self, engine: "")
+    os.replace(place.with_name("copy.db"), place)
+    with pytest.raises(OutputError, match="was replaced"):
+        directory.put(Grant("new"))
+
+
+def test_a_file_that_is_no_database_is_replaced_in_turn(place: Path, directory: DatabaseDirectory) -> None:
+    wrong = place.with_name("wrong")
+    wrong.write_bytes(b"no database" * 100)
+    for made, says in (
+        (wrong, "was replaced"),
+        (None, "file is not a database"),
+        (place.with_name("copy.db"), "was replaced"),
+    ):
+        if made is not None:
+            os.replace(made, place)
+        with pytest.raises(OutputError, match=says):
+            directory.catch_up()
+    assert directory.catch_up() and names(directory) == ["first"]
+
+
 def test_a_link_that_leads_elsewhere_is_followed(place: Path) -> None:
     for name in ("one", "two"):
         made = DatabaseDirectory(f"sqlite:///{place.with_name(name)}")
@@ -94,6 +138,15 @@ def test_a_file_that_is_away_is_taken_up_where_it_was(place: Path, directory: Da
     assert names(directory) == ["first", *[f"later-{n}" for n in range(5)], "new"]
 
 
+def test_no_new_connection_makes_a_file_where_it_is_away(place: Path, directory: DatabaseDirectory) -> None:
+    """As it was, an empty one stood there, and was read soon after."""
+    with transaction(directory._engine, writes=False):  # the only connection that is open
+        place.rename(place.with_name("away.db"))
+        with pytest.raises(OperationalError, match="was replaced"):
+            directory._engine.connect()
+    assert not place.exists()
+
+
 def test_other_servers_have_time_to_notice(
     place: Path, directory: DatabaseDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +154,7 @@ def test_other_servers_have_time_to_notice(
     file = replaced.OneFile(str(place), lambda: now[0])
     monkeypatch.setattr(replaced, "APART_S", 15.0)
     engine = directory._engine
-    file.opened()
+    file.opens()
     assert file.check(engine) == ""
     shutil.copy(place, place.with_name("copy.db"))
     os.replace(place.with_name("copy.db"), place)
@@ -118,3 +171,19 @@ def test_a_backup_is_restored_by_sqlite_beside_the_server(place: Path, directory
     ):
         copy.backup(target)  # what sqlite3's .restore does
     assert directory.catch_up() and names(directory) == ["first"]
+
+
+def test_another_process_that_ends_leaves_the_wal_to_those_that_stay(
+    place: Path, directory: DatabaseDirectory
+) -> None:
+    """As it was, a second connection gave up this process's locks: what it changed then was seen by nobody else."""
+    with (
+        transaction(directory._engine, writes=False),
+        transaction(directory._engine, writes=False) as second,
+    ):
+        second.exec_driver_sql("SELECT * FROM tenant").all()
+    look = "import sqlite3, sys; line = sqlite3.connect(sys.argv[1]); print(line.execute(sys.argv[2]).fetchall())"
+    for count in (6, 7):
+        told = subprocess.check_output([sys.executable, "-c", look, place, "SELECT count(*) FROM tenant"])
+        assert told.strip() == f"[({count},)]".encode()
+        directory.put(Grant("seen"))

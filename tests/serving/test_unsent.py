@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.bodies import Bodies
 from tests.patience import until
 from tests.serving.live import running
 
@@ -24,3 +29,23 @@ def test_the_system_keeps_little_of_answers_that_nobody_takes(tmp_path: Path) ->
             line.sendall(8 * PAGE)  # 450 KB of answers
             until(lambda: bodies.untaken.get("", 0) > 0)
         until(lambda: not bodies.held)
+
+
+def test_a_server_that_ends_waits_for_answers_that_tenants_still_take() -> None:
+    """As it was, what of a large one had not left after 50 ms was cut off."""
+
+    async def main() -> None:
+        bodies = Bodies(1000)
+        bodies.leaving("").need(10)  # of callers without a key
+        service, pool = SimpleNamespace(bodies=bodies), SimpleNamespace(busy=False)
+        ends = cast(Server, SimpleNamespace(service=service, pool=pool, _inference=None))
+        await Server._drained(ends)
+        room = bodies.leaving("gold")
+        room.need(100)
+        ending = asyncio.create_task(Server._drained(ends))
+        await asyncio.sleep(0.1)
+        assert not ending.done()
+        room.close()
+        await ending
+
+    asyncio.run(main())

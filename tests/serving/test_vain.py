@@ -40,7 +40,7 @@ class Made:
         self.vain, self.network = Vain(self.clock), CostBook(1).add("n", 1)
 
     def job(self, row: int = 0) -> Job:
-        return Job(0, self.network, 0.0, cost_row=row)
+        return Job(0, self.network, self.clock.time_s, cost_row=row)
 
     def pauses(self, tenant: str = "bronze", row: int = 0) -> float:
         """Seconds until the next may come; 0 = now."""
@@ -87,10 +87,15 @@ def test_who_tries_size_after_size_pauses_with_all() -> None:
 
 def test_from_a_third_death_on_all_sizes_pause_whoever_it_was() -> None:
     made = Made()
+    before, made.clock.time_s = made.job(100), 1.0
     for row in range(FEW):
         assert made.pauses(row=100) == 0.0
         assert made.vain.died("bronze", made.job(row)) is (row == FEW - 1)
     assert made.pauses(row=100) == pytest.approx(FIRST_S) and made.pauses("gold", 100) == 0.0
+    made.vain.answered("bronze", before)
+    assert made.pauses(row=100) == pytest.approx(FIRST_S), (
+        "who was there before the third tells nothing of it"
+    )
     made.clock.time_s += FIRST_S
     assert made.pauses(row=7) == 0.0
     assert made.vain.died("bronze", made.job(7)) and made.pauses(row=8) == pytest.approx(2 * FIRST_S)

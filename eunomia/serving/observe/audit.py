@@ -10,6 +10,7 @@ Usage, which gates requests, is the ledger's business.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from eunomia.core.errors import OutputError
-from eunomia.serving.observe.refusals import Refusals
+from eunomia.serving.observe.refusals import EVERY_S, Refusals
 
 log = logging.getLogger("eunomia.serving")
 SEGMENT_BYTES = 64 * 1024**2
@@ -36,6 +37,7 @@ class Audit:
         self.held: deque[tuple[str, bytes]] = deque()  # with their tenants
         self.lost: Counter[str] = Counter()  # lines, by tenant
         self._refusals = Refusals()
+        self._later: asyncio.TimerHandle | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._open()
@@ -51,14 +53,30 @@ class Audit:
         response_s: float | None = None,
     ) -> None:
         """One request has its answer; ``response_s``: None = it was refused before it was accepted."""
-        for counted, numbers in self._refusals.due():
-            self._count(counted, numbers)
+        self._count_due()
         if response_s is not None or self._refusals.admits(tenant, outcome):
             line = _line(tenant, model[:MAX_NAME], request, outcome)
             if response_s is not None:
                 line["response_ms"] = round(response_s * 1e3, 3)
             self._add(tenant, line)
         self.flush()
+        self._look_later()
+
+    def _look_later(self) -> None:
+        """Where something waits to be written: it may be long until the next request."""
+        if self._later is None and (self.held or self._refusals.counted):
+            with contextlib.suppress(RuntimeError):  # no event loop, no later
+                self._later = asyncio.get_running_loop().call_later(EVERY_S, self._look)
+
+    def _look(self) -> None:
+        self._later = None
+        self._count_due()
+        self.flush()
+        self._look_later()
+
+    def _count_due(self, *, all_of_them: bool = False) -> None:
+        for tenant, numbers in self._refusals.due(all_of_them=all_of_them):
+            self._count(tenant, numbers)
 
     def _count(self, tenant: str, numbers: dict[str, int]) -> None:
         """Requests that have no lines of their own."""
@@ -107,8 +125,9 @@ class Audit:
 
     def close(self) -> None:
         """The last lines, on disk."""
-        for tenant, numbers in self._refusals.due(all_of_them=True):
-            self._count(tenant, numbers)
+        if self._later is not None:
+            self._later.cancel()
+        self._count_due(all_of_them=True)
         self.flush()
         os.fsync(self._file)
         os.close(self._file)
@@ -124,7 +143,10 @@ class Audit:
         while (self.folder / name).exists():
             number += 1
             name = f"audit-{stamp}-{number}.jsonl"
-        os.rename(self.folder / NOW, self.folder / name)
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # moved by others, or no new one could be opened behind it
+            os.rename(self.folder / NOW, self.folder / name)
         old = self._file
         self._open()
         try:

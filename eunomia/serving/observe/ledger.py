@@ -11,9 +11,11 @@ log says what does not; a damaged snapshot is refused.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
+import threading
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -64,7 +66,8 @@ class Ledger:
         self._shared = False  # with another process: nothing is summed up
         self._read_to: dict[str, int] = {}  # of journals, by name
         self._damaged: set[str] = set()  # journals, by name
-        self._refused = self._unsynced = False  # the disk, as the log has said
+        self._refused = self._unsynced = self._goes_on = False  # the disk, as the log has said
+        self._keeping = threading.Lock()  # while a snapshot takes the place of journals
         self._summing: asyncio.Task[None] | None = None
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -187,7 +190,8 @@ class Ledger:
 
     async def _sum_up(self, old: int, segment: int, sums: Iterator[str]) -> None:
         def synced() -> None:
-            os.fsync(old)
+            with contextlib.suppress(OSError):  # what follows has its sums
+                os.fsync(old)
             os.close(old)
 
         await asyncio.to_thread(synced)
@@ -195,8 +199,7 @@ class Ledger:
         for piece in sums:
             written.append(piece)
             await asyncio.sleep(PAUSE_S)
-        if not self._shared:
-            await asyncio.to_thread(self._keep_sums, segment, written)
+        await asyncio.to_thread(self._keep_sums, segment, written)
 
     def _sums(self) -> Iterator[str]:
         return pieces(self._segment, [self.today.day, dict(self.today.used_s)], self.usage)
@@ -209,13 +212,25 @@ class Ledger:
             self._file = self._open_segment()
         except OSError as error:
             self._segment = before
-            log.error("the ledger's journal cannot start anew: %s", error.strerror)
+            if not self._goes_on:
+                self._goes_on = True
+                log.error(
+                    "the ledger in %s goes on in its long journal: a new one cannot be opened: %s",
+                    self.folder,
+                    error.strerror,
+                )
             return None
+        self._goes_on = False
         self._read_to[self._journal(before).name] = os.fstat(old).st_size  # counted already
         return old
 
     def _keep_sums(self, segment: int, written: list[str]) -> None:
-        """In one step; what it holds is in no journal from then on."""
+        """In one step; what it holds is in no journal from then on. Not while another process reads them."""
+        with self._keeping:
+            if not self._shared:
+                self._replace(segment, written)
+
+    def _replace(self, segment: int, written: list[str]) -> None:
         try:
             write_text(self.folder / "snapshot.json", "".join(written))
         except OutputError as error:
@@ -231,8 +246,9 @@ class Ledger:
                 path.unlink(missing_ok=True)
 
     def share(self) -> None:
-        """Another process begins to write lines, into a journal of its own."""
-        self._shared = True
+        """Another process begins to read, and to write lines, into a journal of its own."""
+        with self._keeping:
+            self._shared = True
 
     def keep(self) -> None:
         """The other process has ended: its lines count, those before and after this one's."""
@@ -245,6 +261,7 @@ class Ledger:
         """Sync and let go of the folder; journals whose sums are not written yet are read at the next start."""
         if self._summing is not None:
             self._summing.cancel()
+        self.share()
         self.flush()
         if self.held:
             log.error(

@@ -49,6 +49,11 @@ class Refusals:
         account.left[reason] += 1
         return False
 
+    @property
+    def counted(self) -> bool:
+        """Whether some are that are not written."""
+        return self._due_s < math.inf
+
     def due(self, *, all_of_them: bool = False) -> list[tuple[str, dict[str, int]]]:
         """Tenants and how many of theirs were left out, by reason; they count anew."""
         if not all_of_them and (self._due_s == math.inf or self._clock() < self._due_s):

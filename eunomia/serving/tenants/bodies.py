@@ -92,6 +92,11 @@ class Bodies:
         """Room for one answer; whoever opens it closes it."""
         return Leaving(self, tenant)
 
+    @property
+    def awaited(self) -> bool:
+        """Whether answers are on their way; those to callers without a key may be for ever."""
+        return any(tenant not in ("", STRANGERS) for tenant in self.untaken)
+
     def check_answer(self, tenant: str, size: int) -> None:
         """Whether there is no room for one more answer; raises Refused."""
         self.check(tenant, size)

@@ -65,8 +65,9 @@ def connect(url: str) -> Engine:
         file = _files[engine] = OneFile(
             "" if path.startswith((":memory:", "file:")) else os.path.abspath(path)
         )
-        event.listen(engine, "do_connect", _keep_private)
         event.listen(engine, "do_connect", _only(file))
+        event.listen(engine, "do_connect", _keep_private)
+        event.listen(engine, "do_connect", lambda *_: file.opens())
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -87,8 +88,8 @@ def transaction(engine: Engine, *, writes: bool, patient: bool = False) -> Itera
     try:
         with engine.execution_options(**_options(engine, writes)).begin() as db:
             opened = True
-            if file is not None:
-                file.opened()
+            if file is not None and file.replaced:  # since the check: what is changed now would be lost
+                raise OutputError(f"the database {where} does not answer: {WHY}")
             if writes and engine.dialect.name == "postgresql":
                 db.exec_driver_sql(f"SET LOCAL lock_timeout = {0 if patient else LOCK_MS}")
                 db.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}")
@@ -156,11 +157,15 @@ def _keep_private(_: object, record: object, arguments: list[str], more: Json) -
     if not place or place.startswith((":memory:", "file:")):
         return
     with contextlib.suppress(OSError):  # what cannot be opened is SQLite's to say
-        descriptor = os.open(place, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o700)
-        finally:
-            os.close(descriptor)
+        _make_private(os.path.realpath(place))
+
+
+def _make_private(place: str) -> None:
+    """One that is there is not opened: to close it would end the locks that this process's connections have on it."""
+    try:
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        os.chmod(place, os.stat(place).st_mode & 0o700)
 
 
 def _only(file: OneFile) -> Callable[..., None]:

@@ -3,7 +3,7 @@
 Its connections would go on with the old file, which nobody finds again: what was changed there would be lost. And the
 old file's ``-wal``, which still stands beside the new one, would be read into that. So the old connections empty it and
 are closed. For ``APART_S`` the database does not answer, until other servers have noticed, too; then the new file is
-opened.
+opened, with a ``-wal`` of its own: who notices later still, as after a halt, empties the old one alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, QueuePool
 from sqlalchemy.exc import SQLAlchemyError
 
 APART_S = 15.0  # three looks of another server (``following``)
@@ -33,8 +34,8 @@ class OneFile:
         self._open: Identity | None = None  # what connections have open
         self._apart_s = math.inf  # when they were closed
 
-    def opened(self) -> None:
-        """A connection is there."""
+    def opens(self) -> None:
+        """A connection comes."""
         if self._open is None and self._path:
             self._open = self._there()
 
@@ -49,7 +50,7 @@ class OneFile:
             return ""
         with self._lock:
             if self._apart_s == math.inf:
-                if empty_wal(engine):
+                if none_open(engine) or empty_wal(engine):
                     engine.dispose()
                     self._apart_s = self._clock()
                 return f"{WHY}; what is there now is read in {APART_S:g} s"
@@ -58,6 +59,7 @@ class OneFile:
                 return f"{WHY}; what is there now is read in {left_s:.0f} s"
             if self._there() is None:
                 return f"{WHY}, and there is none: put it back, or a backup"
+            begin_wal(self._path)
             self._open, self._apart_s = None, math.inf
             return ""
 
@@ -82,3 +84,21 @@ def empty_wal(engine: Engine) -> bool:
         finally:
             connection.close()
     return False
+
+
+def begin_wal(path: str) -> None:
+    """The last connection to a file deletes its ``-wal``; where there are others, SQLite leaves it to them.
+
+    Not before others have emptied it: what still stands there would go into this file for good.
+    """
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=rw", uri=True)) as line,
+    ):
+        line.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def none_open(engine: Engine) -> bool:
+    """Whether there are no connections."""
+    pool = engine.pool
+    return isinstance(pool, QueuePool) and pool.checkedin() + pool.checkedout() == 0

@@ -24,6 +24,7 @@ CRASHED_S = math.inf  # in place of what a run took that took its device down
 class _Closed:
     held_s: float
     pause_s: float
+    since_s: float
     until_s: float
     probe: int = 0  # number of the request that was let through last
 
@@ -87,15 +88,19 @@ class Vain:
         classes = self._closed.setdefault((tenant, job.network.index), {})
         found, row = self._find(tenant, job), ALL if whole or ALL in classes else job.cost_row
         pause_s = FIRST_S if found is None else min(2.0 * found.pause_s, LONGEST_S)
-        classes[row] = closed = _Closed(held_s, pause_s, self._clock.now_s() + pause_s)
+        now_s = self._clock.now_s()
+        classes[row] = closed = _Closed(held_s, pause_s, now_s, now_s + pause_s)
         if whole or len(classes) >= FEW:
             self._closed[tenant, job.network.index] = {ALL: closed}
 
     def answered(self, tenant: str, job: Job) -> None:
-        """One of its class has its answer: the next may come at once."""
-        if not self._closed or self._find(tenant, job) is None:
+        """One of its class has its answer: the next may come at once. Where all pause, one that has come since."""
+        found = self._find(tenant, job) if self._closed else None
+        if found is None:
             return
         classes = self._closed[tenant, job.network.index]
+        if ALL in classes and job.accepted_s < found.since_s:
+            return
         classes.pop(ALL if ALL in classes else job.cost_row)
         if not classes:
             del self._closed[tenant, job.network.index]

@@ -191,9 +191,9 @@ def _stopping() -> list[signal.Signals]:
 
 
 def _announce(server: Server, quiet: bool, as_json: bool) -> None:
-    scheme = "https" if server.options.tls else "http"
-    host = server.options.host
-    host = f"[{host}]" if ":" in host else host  # of IPv6
+    from eunomia.serving.fronts.address import in_url
+
+    scheme, host = "https" if server.options.tls else "http", in_url(server.options.host)
     ready = {
         "http": f"{scheme}://{host}:{server.http_port}",
         "grpc": f"{host}:{server.grpc_port}" if server.grpc_port is not None else None,

@@ -28,6 +28,7 @@ from eunomia.serving.dispatch.harvest import HarvestOptions
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shelf import Placed, PolicyShelf
 from eunomia.serving.dispatch.warm import warm_up_beside
+from eunomia.serving.fronts.address import in_url
 from eunomia.serving.fronts.certificate import tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections, room_for
 from eunomia.serving.fronts.exchange import Inference
@@ -291,7 +292,7 @@ class Server:
         fleet = Fleet(
             own, directory.board(), self.pool.dispatcher, directory, service.limits, service.books.use
         )
-        fleet.address = f"{self.options.host}:{self.http_port}"
+        fleet.address = f"{in_url(self.options.host)}:{self.http_port}"
         self.pool.dispatcher.elsewhere, service.fleet = fleet.charge, fleet
         return fleet
 

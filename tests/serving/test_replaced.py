@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy.exc import OperationalError
@@ -187,3 +189,17 @@ def test_another_process_that_ends_leaves_the_wal_to_those_that_stay(
         told = subprocess.check_output([sys.executable, "-c", look, place, "SELECT count(*) FROM tenant"])
         assert told.strip() == f"[({count},)]".encode()
         directory.put(Grant("seen"))
+
+
+def test_a_disk_that_does_not_answer_replaces_nothing(
+    place: Path, directory: DatabaseDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = os.stat
+
+    def failing(path: Any, **more: Any) -> os.stat_result:
+        if path == str(place):
+            raise OSError(errno.EIO, "Input/output error")
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", failing)
+    assert not directory.catch_up()

@@ -6,6 +6,11 @@ import ipaddress
 from functools import lru_cache
 
 
+def in_url(host: str) -> str:
+    """As a URL has it: an address of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 @lru_cache(maxsize=4096)
 def place_of(host: str) -> str:
     """An address; of IPv6 its network of 64 bits, as one machine may have all addresses of that."""

@@ -66,8 +66,10 @@ class OneFile:
     def _there(self) -> Identity | None:
         try:
             facts = os.stat(self._path)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError:  # nothing says that it is another
+            return self._open
         return facts.st_dev, facts.st_ino
 
 

@@ -6,8 +6,6 @@ import errno
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +19,7 @@ from eunomia.serving.tenants import replaced
 from eunomia.serving.tenants.connection import transaction
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
+from tests import children
 
 
 @pytest.fixture
@@ -186,8 +185,8 @@ def test_another_process_that_ends_leaves_the_wal_to_those_that_stay(
         second.exec_driver_sql("SELECT * FROM tenant").all()
     look = "import sqlite3, sys; line = sqlite3.connect(sys.argv[1]); print(line.execute(sys.argv[2]).fetchall())"
     for count in (6, 7):
-        told = subprocess.check_output([sys.executable, "-c", look, place, "SELECT count(*) FROM tenant"])
-        assert told.strip() == f"[({count},)]".encode()
+        told = children.run(children.python("-c", look, place, "SELECT count(*) FROM tenant"))
+        assert told.stdout.strip() == f"[({count},)]"
         directory.put(Grant("seen"))
 
 

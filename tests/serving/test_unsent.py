@@ -12,7 +12,7 @@ import pytest
 
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.bodies import Bodies
-from tests.patience import until
+from tests.patience import pauses, until
 from tests.serving.live import running
 
 PAGE = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -43,7 +43,7 @@ def test_a_server_that_ends_waits_for_answers_that_tenants_still_take() -> None:
         room = bodies.leaving("gold")
         room.need(100)
         ending = asyncio.create_task(Server._drained(ends))
-        await asyncio.sleep(0.1)
+        await pauses(10)
         assert not ending.done()
         room.close()
         await ending

@@ -192,9 +192,11 @@ def test_shapes_and_metadata_over_grpc_are_bounded(server: Server) -> None:
         with pytest.raises(grpc.RpcError) as caught:
             stub.ServerLive(pb.ServerLiveRequest(), metadata=(("x-long", "a" * 40_000),), timeout=PATIENCE_S)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    apart = [("grpc.use_local_subchannel_pool", 1)]  # as a head of that size ends its connection
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}", apart) as channel:
         large = pb.ModelInferRequest(model_name="small", raw_input_contents=[b"\0" * 5 * 1024**2])
         with pytest.raises(grpc.RpcError) as caught:
-            stub.ModelInfer(large, metadata=(key,), timeout=PATIENCE_S)
+            stubs.GRPCInferenceServiceStub(channel).ModelInfer(large, metadata=(key,), timeout=PATIENCE_S)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "at most 4194304 are taken" in str(caught.value.details())
 

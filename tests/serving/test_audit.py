@@ -70,11 +70,13 @@ def test_it_begins_a_file_where_somebody_has_moved_the_last(tmp_path: Path) -> N
     assert sorted(int(line["request"]) for line in lines(tmp_path)) == list(range(10))
 
 
+def full(file: int, content: bytes) -> int:
+    """``os.write`` of a full disk."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_full_disk_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
-
-    def full(file: int, content: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     audit = Audit(tmp_path)
     monkeypatch.setattr(os, "write", full)
@@ -156,9 +158,6 @@ def test_while_the_disk_is_full_a_flood_costs_its_own_lines_and_says_how_many(
     """As it was, a flood pushed out what was held for others, without a word."""
     monkeypatch.setattr(audits, "MAX_HELD", 20)
     write = os.write
-
-    def full(file: int, content: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     audit = Audit(tmp_path)
     monkeypatch.setattr(os, "write", full)

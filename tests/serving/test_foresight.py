@@ -105,12 +105,17 @@ def test_what_fits_is_served_all_the_same(server: Server) -> None:
     assert status == 200 and json.loads(said)["outputs"][0]["shape"] == [ROWS, 10]
 
 
+def may_send_little(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on: 1,000 bytes."""
+    smaller = replace(server.options.directory.by_name("gold"), max_request_bytes=1000)
+    monkeypatch.setattr(server.service, "identify", lambda *_: smaller)
+
+
 def test_what_fitted_before_is_refused_once_its_grant_has_changed(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test_what_fits_is_served_all_the_same(server)
-    smaller = replace(server.options.directory.by_name("gold"), max_request_bytes=1000)
-    monkeypatch.setattr(server.service, "identify", lambda *_: smaller)
+    may_send_little(server, monkeypatch)
     head, raw = request([ROWS, 3, SIDE, SIDE], bytes(4 * ROWS * 3 * SIDE * SIDE))
     with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
         line.sendall(head + raw[:1000])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -24,6 +23,7 @@ from eunomia.serving.server import Server  # noqa: E402
 from tests.serving.live import GOLD, SIDE, SILVER, ask, running  # noqa: E402
 from tests.serving.made_up import examples, messages  # noqa: E402
 from tests.serving.speaking import OIP, Client, client, message  # noqa: E402
+from tests.serving.test_foresight import may_send_little  # noqa: E402
 
 ROWS = 64  # pictures of 48 KiB
 SIZE = 4 * ROWS * 3 * SIDE * SIDE
@@ -114,8 +114,7 @@ def test_what_fitted_before_is_refused_once_its_grant_has_changed(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test_what_fits_is_served_all_the_same(server)
-    smaller = replace(server.options.directory.by_name("gold"), max_request_bytes=1000)
-    monkeypatch.setattr(server.service, "identify", lambda *_: smaller)
+    may_send_little(server, monkeypatch)
     with client(server.grpc_port) as talk:
         number = begin(talk, request(RIGHT))
         talk.listen(lambda: talk.answers[number].over)

@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from eunomia.serving.devices import unused
-from eunomia.serving.devices.unused import (
-    AT_ONCE,
-    BLOCK,
-    FREED_AT_ONCE,
-    KEPT_BYTES,
-    LOOKS,
-    Unused,
-    keep_freed_in_one_heap,
-)
+from eunomia.serving.devices.unused import AT_ONCE, BLOCK, FREED_AT_ONCE, KEPT_BYTES, LOOKS, Unused
 from tests import children
 from tests.patience import until
 from tests.serving.live import running
@@ -159,11 +151,10 @@ def test_what_did_not_go_back_is_tried_again_after_a_while() -> None:
     assert asyncio.run(looks_until_given()) == KEPT_BYTES // unused.DOUBT_BYTES + LOOKS
 
 
-@pytest.mark.skipif(keep_freed_in_one_heap() is None, reason="needs glibc")
 def test_a_server_looks_in_turns_of_its_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unused, "EVERY_S", 0.0)
+    heap = Blocks(10 * AT_ONCE)
+    monkeypatch.setattr(unused, "EVERY_S", 0.01)
     monkeypatch.setattr(unused, "KEPT_BYTES", -(2**40))  # whatever lies unused is too much
-    emptied = list[int]()
-    monkeypatch.setattr(unused.OneHeap, "empty", lambda heap, block: emptied.append(block))
+    monkeypatch.setattr(unused, "keep_freed_in_one_heap", lambda: heap)
     with running(tmp_path):
-        until(lambda: len(emptied) > AT_ONCE)
+        until(lambda: len(heap.emptied) > AT_ONCE)

@@ -56,6 +56,12 @@ class LoadOptions:
         return stream | ({"key_env": self.key_env} if self.key_env else {})
 
 
+SCHEMES = {
+    "http": ("http", False),
+    "https": ("http", True),
+    "grpc": ("grpc", False),
+    "grpcs": ("grpc", True),
+}  # protocol, with TLS
 ENOUGH = 0.9  # of the answers: fewer in time are worth a remark
 MEASURED = (
     "latency runs from the intended send time to the answer here; the server's own figures from a request that it has "
@@ -70,7 +76,11 @@ def register(app: typer.Typer) -> None:
 
 def load(
     what: Annotated[
-        str, typer.Argument(metavar="LOAD.toml|HOST:PORT", help="A load file, or a gRPC address.")
+        str,
+        typer.Argument(
+            metavar="LOAD.toml|ADDRESS",
+            help="A load file, or an address: HOST:PORT of gRPC, or http://HOST:PORT as a server prints it.",
+        ),
     ],
     options: LoadOptions,
 ) -> None:
@@ -106,7 +116,16 @@ def _config(what: str, stream: Data, sets: list[str]) -> LoadConfig:
         return load_traffic(what, sets)
     if stream["model"] is None:
         raise ConfigError(f"say which model to ask at {what}: --model NAME")
-    return traffic_from({"url": what, "stream": [stream]}, sets, "load")
+    return traffic_from({**_address(what), "stream": [stream]}, sets, "load")
+
+
+def _address(what: str) -> Data:
+    """As a load file writes it; without a scheme it is of gRPC."""
+    scheme, found, place = what.partition("://")
+    if not found or scheme not in SCHEMES:
+        return {"url": what}
+    protocol, tls = SCHEMES[scheme]
+    return {"url": place.rstrip("/"), "protocol": protocol, "tls": tls}
 
 
 def _sent(config: LoadConfig, quiet: bool) -> Result:

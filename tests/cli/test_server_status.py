@@ -49,10 +49,20 @@ def test_load_where_no_server_answers(shell: Shell, nobody: str, protocol: str) 
     )
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_load_takes_no_url(shell: Shell, nobody: str, protocol: str, scheme: str) -> None:
-    done = shell("load", f"{scheme}://{nobody}", "--model", "m", "--set", f"protocol={protocol}")
+@pytest.mark.parametrize(
+    "scheme, protocol", [("http", "HTTP"), ("https", "HTTP"), ("grpc", "gRPC"), ("grpcs", "gRPC")]
+)
+def test_load_takes_the_address_that_a_server_prints(
+    shell: Shell, nobody: str, scheme: str, protocol: str
+) -> None:
+    done = shell("load", f"{scheme}://{nobody}/", "--model", "m")
+    assert done.code == 1 and f"model 'm' cannot be asked at {nobody} over {protocol}" in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "unix"])
+def test_load_takes_no_other_url(shell: Shell, nobody: str, scheme: str) -> None:
+    done = shell("load", f"{scheme}://{nobody}", "--model", "m")
     assert done.code == 2 and "write HOST:PORT" in done.err and done.err.count("\n") == 1
 
 

@@ -63,6 +63,10 @@ def run(name: str, options: Options, words: Sequence[str], writes: bool) -> list
             page.store(name, found[-1:])
     for shown in page.pages_of(name) if writes else []:
         print(page.write(shown))
+    if strange := set(options.only) - options.parts:
+        sys.exit(
+            f"--only {', '.join(sorted(strange))}: {name} has the parts {', '.join(sorted(options.parts))}"
+        )
     faults = [note for one in found for note in one.notes if note.startswith("Not as promised")]
     if faults:
         sys.exit("\n".join(faults))

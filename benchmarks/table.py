@@ -23,9 +23,11 @@ class Options:
     workers: int = 2
     only: tuple[str, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)  # of --set
+    parts: set[str] = field(default_factory=set, compare=False)  # that the benchmark has asked about so far
 
     def wants(self, part: str) -> bool:
         """Whether this part shall be measured."""
+        self.parts.add(part)
         return not self.only or part in self.only
 
     def chosen(self, parts: Iterable[str]) -> list[str]:

@@ -48,7 +48,7 @@ def leases(seeds: range) -> Table:
 
 def measure(options: Options) -> Iterator[Table]:
     """3 seeds; the quick run has one workload and two forms."""
-    if "leases" in options.only:
+    if options.only and options.wants("leases"):
         yield leases(options.seeds_or(3))
         return
     names = list(WORKLOADS)[3:4] if options.quick else list(WORKLOADS)

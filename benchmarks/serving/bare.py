@@ -22,10 +22,10 @@ class Bare:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen([sys.executable, *command], stdin=pipe, stdout=pipe, text=True)
 
-    def measure(self, seconds: float) -> dict[str, Any]:
-        """Runs, wall seconds, processor seconds, and every run's duration."""
+    def measure(self, seconds: float, pause_s: float = 0.0) -> dict[str, Any]:
+        """Runs, wall seconds, processor seconds, and every run's duration; ``pause_s``: before each one."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.write(f"{seconds} {pause_s}\n")
         self._process.stdin.flush()
         result: dict[str, Any] = json.loads(self._process.stdout.readline())
         return result
@@ -51,9 +51,11 @@ def main(path: str, core: str) -> None:
     session.run(None, {"image": image})
     set_aside()
     for line in sys.stdin:
-        seconds, durations = float(line), []
+        (seconds, pause_s), durations = map(float, line.split()), list[float]()
         before, began = cpu_time(os.getpid()), time.perf_counter()
         while time.perf_counter() - began < seconds:
+            if pause_s:
+                time.sleep(pause_s)
             start = time.perf_counter()
             session.run(None, {"image": image})
             durations.append(time.perf_counter() - start)

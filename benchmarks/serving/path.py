@@ -5,7 +5,8 @@ In the others short windows of a bare loop, an empty server and this one alterna
 is what the client sees less the bare loop. Added: one user of a stock client; ``--set before=FOLDER``: an older
 checkout in turn. Four: one and four users at once; with four it holds their waiting for each other, as the empty server
 also takes one request after the other. Raw: one user on a socket (raw.py). Sparse: 20 ms between an answer and the next
-request. ``--set model=NAME``, ``--set windows=N`` of each row.
+request. "After pauses": the bare loop's runs, with pauses as an empty server's device has them, less those without.
+``--set model=NAME``, ``--set windows=N`` of each row.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ PARTS: dict[str, tuple[tuple[str, ...], tuple[int, ...], int]] = {  # transports
     "raw": ((RAW,), (1,), 30),
 }
 COLUMNS = (
-    "; added, ms|.2f; an empty server, ms|.2f; beyond it, ms|.2f; at most|.1f; met; p99 added, ms|.2f; "
-    "the empty server's|.2f; at most 2.5 ms; front end, CPU ms|.2f"
+    "; added, ms|.2f; an empty server, ms|.2f; beyond it, ms|.2f; at most|.1f; met; after pauses, ms|.2f; "
+    "p99 added, ms|.2f; the empty server's|.2f; at most 2.5 ms; front end, CPU ms|.2f"
 )
 OLDER = "; before|.2f; ratio of CPU|.2f; ratio of all added|.2f"
 Now = tuple[float, float]  # sent, answered
@@ -125,7 +126,8 @@ async def windows(
 ) -> Result:
     """Latencies less a bare run [ms]; ``asked``: network, transport, users, pause [s].
 
-    Each time the empty server's wait is set to the bare run of just now, less what it overslept last.
+    Each time the empty server's wait is set to the bare run of just now, less what it overslept last. Then the bare
+    loop makes pauses, each as long as what the empty server added.
     """
     model, transport, users, pause_s = asked
     side, made = "grpc" if transport == "grpc" else "http", RawClient if transport == RAW else PictureClient
@@ -152,6 +154,9 @@ async def windows(
                     less_s = empty.waited_s()
                     late_s = float(np.median(less_s)) - asked_s
                 slice[name] = ((np.array(seen_s) - less_s) * 1e3).tolist()
+            rest_s = pause_s + float(np.median(slice["empty"])) * 1e-3
+            rested_s = float(np.median(bare.measure(seconds, rest_s)["durations_s"]))
+            slice["rested"] = (rested_s - bare_s) * 1e3
             found.append(slice)
     return by_name(found)
 
@@ -169,7 +174,7 @@ def row(what: str, asked: tuple[str, str, int, float], s: Mapping[str, Any]) -> 
     judged = np.mean(now if transport == RAW else beyond)
     tail_ms = tails[0] - tails[1] * (users > 1)
     cells: list[Cell] = [what, *map(interval, (now, empty, beyond)), goal_ms, bool(judged <= goal_ms)]
-    cells += [*tails, tail_ms <= GOAL_P99_MS, float(np.median(s["now cpu"]))]
+    cells += [interval(s["rested"]), *tails, tail_ms <= GOAL_P99_MS, float(np.median(s["now cpu"]))]
     if "before" not in s:
         return cells
     cpu, before = s["before cpu"], [float(np.median(window)) for window in s["before"]]

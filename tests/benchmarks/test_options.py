@@ -71,3 +71,11 @@ def test_the_settings_of_the_catalogue_are_those_that_modules_read() -> None:
         assert read[module] <= set(SETTINGS.get(name, ())), name
     assert set().union(*SETTINGS.values()) - {"*"} == set().union(*read.values())
     assert set(SETTINGS) <= set(BENCHMARKS)
+
+
+def test_a_part_that_no_benchmark_has_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """As it was, nothing was measured, without a word."""
+    with pytest.raises(
+        SystemExit, match="^--only addded: serving-path has the parts added, four, raw, stamps$"
+    ):
+        main(["serving-path", "--quick", "--only", "addded"])

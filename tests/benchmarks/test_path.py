@@ -85,9 +85,11 @@ def test_a_closed_loop_takes_streams_in_turn_and_pauses() -> None:
 
 def judged(transport: str, users: int, now: Sequence[float], empty: Sequence[float]) -> list[object]:
     found = row(
-        "", ("m", transport, users, 0.0), {"now": [now] * 2, "empty": [empty] * 2, "now cpu": [1.0, 1.0]}
+        "",
+        ("m", transport, users, 0.0),
+        {"now": [now] * 2, "empty": [empty] * 2, "rested": [0.2, 0.2], "now cpu": [1.0, 1.0]},
     )
-    return [found[4], found[5], found[8]]
+    return [found[4], found[5], found[9]]
 
 
 def test_added_latency_is_judged_beyond_the_empty_server_and_a_raw_socket_s_in_all() -> None:

@@ -47,10 +47,10 @@ class DemoOptions:
 
 def demo(options: DemoOptions) -> None:
     """Compare policies on a built-in scenario: table, report, timeline. Needs nothing, takes seconds."""
-    from eunomia import study
     from eunomia.cli.experiment import comparison_json, show
     from eunomia.config import demo_scenario
     from eunomia.core.ownership import require_ours
+    from eunomia.study.inference.compare import compare as compare_policies
     from eunomia.study.inference.policy import resolve_policy
     from eunomia.study.wing import wing_of
 
@@ -70,7 +70,7 @@ def demo(options: DemoOptions) -> None:
         )
     started_s = time.perf_counter()
     with progress("simulating", total, silent) as on_done:
-        result = study.compare(
+        result = compare_policies(
             scenario, names, options.seeds,
             directory=folder, workers=options.workers or 1, on_done=on_done, overwrite=options.out is None,
         )  # fmt: skip

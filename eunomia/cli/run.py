@@ -59,13 +59,13 @@ def run(scenario: opt.ScenarioFile, options: RunOptions) -> None:
 
 def compare(scenario: opt.ScenarioFile, options: LabCompare) -> None:
     """Compare policies on the same requests, over several seeds. A stopped comparison goes on where it left off."""
-    from eunomia import study
+    from eunomia.study.inference.compare import compare as compare_policies
 
     options = _written_out(options)
     checked = _wing().checked(scenario, options.overrides)
 
     def compared(folder: Path, workers: int, on_done: OnDone) -> AnyComparison:
-        return study.compare(
+        return compare_policies(
             checked, options.policy, options.seeds, bracket=options.bracket,
             directory=folder, workers=workers, on=options.on, record=options.record, on_done=on_done,
             overwrite=options.force,

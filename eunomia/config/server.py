@@ -208,6 +208,7 @@ class ServerConfig(Section):
         False  # for callers on this machine; keys start with the tenant: /gold:NAME, /gold@NAME
     )
     models_dir: FilePath | None = None
+    load_all: bool = False  # of models_dir, at each start; else an administrator loads what shall serve
     versions: Annotated[int, Field(ge=1, le=100)] = (
         1  # of models_dir/NAME/N: so many of the newest are served
     )
@@ -253,6 +254,8 @@ class ServerConfig(Section):
                 raise wrong(f"two {what}s are called '{twice}'; names must differ")
         if not self.network and self.models_dir is None:
             raise wrong("there is nothing to serve: add a [[network]], or models_dir, a folder of ONNX files")
+        if self.load_all and self.models_dir is None:
+            raise wrong("load_all is true, and there is no models_dir of which all could be loaded; give one")
         if self.unknown and self.models_dir is None:
             raise wrong(f"{self.unknown[0]}, which is none of the networks: {', '.join(self._networks)}")
         if self.http_port and self.http_port == self.grpc_port:

@@ -92,6 +92,7 @@ class ServerOptions:
     shared_memory: bool = False
     models_dir: Path | None = None
     beside: Reader = nothing  # the file beside a network of models_dir
+    load_all: bool = False  # at the start, what is in models_dir
     versions: int = 1  # of a network in numbered folders, that are served at a time
     policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
     audit_dir: Path | None = None  # a line per request, kept; None = none
@@ -194,7 +195,7 @@ class Server:
             except Unavailable as error:
                 raise OutputError(f"the server cannot start: {error}") from None
             await self.service.repository.load_listed()
-            await self.succession.load(before.models if before is not None else ())
+            await self.succession.load(before.models if before is not None else (), self.options.load_all)
             if before is not None:
                 self._open_ledger(before.lock)
             self.service.pairs.recall(self.options.directory, self.service.repository.has)

@@ -82,6 +82,7 @@ HASH = hash_key("eun_mine")
     ({"tenant": [{"name": "a", "models": ["n", "*"]}]}, r"names '\*' \(models\), which is none of the networks"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 1.0}] * 2}]}, "two objectives for '\\*'"),
     ({"http_port": 9000, "grpc_port": 9000}, "http_port and grpc_port are both 9000: each needs a port of its own"),
+    ({"load_all": True}, "load_all is true, and there is no models_dir of which all could be loaded; give one"),
     ({"device": [{"name": "a", "backend": "torch", "spare": True}]}, "nothing stands by for backend = .torch.; take"),
     ({"device": [{"name": "a", "cores": [0, 0]}]}, r"device 'a' has a core twice: cores = \[0, 0\]"),
     ({"tls_cert": "a.pem"}, "both tls_cert and tls_key"),

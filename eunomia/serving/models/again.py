@@ -44,7 +44,9 @@ async def _loads(networks: Repository, name: str, versions: Sequence[str]) -> bo
                 await asyncio.sleep(AWAY_S)
                 continue
             known = isinstance(error, ServingError)
-            text = "network '%s' was loaded before, and does not load now: %s"
-            log.warning(text, name, error, exc_info=None if known else error)
+            before = (
+                "was loaded before, and does not load now" if name in networks.remembered else "does not load"
+            )
+            log.warning("network '%s' %s: %s", name, before, error, exc_info=None if known else error)
             break
     return bool(networks.ready_versions(name))

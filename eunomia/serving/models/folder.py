@@ -14,6 +14,7 @@ RULE = (
     "rename it to NAME.onnx, NAME/model.onnx or NAME/N/model.onnx; NAME has at most 100 of a-z, A-Z, 0-9, '.', '_' and "
     "'-', of which the first is a letter or digit"
 )
+FOREIGN = "there is no model.onnx in a numbered folder beside it"  # Triton's, for what others run
 VERSION = "1"  # of a network without numbered folders
 
 
@@ -35,19 +36,24 @@ def misnamed(folder: Path) -> set[Path]:
     """
     there = [path for path in folder.glob("*") if path.suffix.lower() == ".onnx" and path.is_file()]
     there += [path for path in folder.glob("*/*") if path.name.lower() == "model.onnx"]
-    there += folder.glob("*/*/model.onnx")
+    there += [*folder.glob("*/*/model.onnx"), *folder.glob("*/[0-9]*/*.onnx")]
     places = {path: path.relative_to(folder).as_posix() for path in there}
     return {path for path, place in places.items() if not PLACE.fullmatch(place) and "/.." not in f"/{place}"}
 
 
 class Found(NamedTuple):
-    """Networks by name and version, each with the file beside it; and what has no name that a network has."""
+    """Networks by name and version, each with the file beside it; and what is not served."""
 
     networks: dict[tuple[str, str], tuple[Path, Path]]
-    misnamed: dict[Path, str]
+    misnamed: dict[Path, str]  # with the reason
 
 
 def look_through(folder: Path) -> Found:
     """All that there is to know of it."""
     files = {place: (path, file_beside(folder, path)) for place, path in files_of(folder).items()}
-    return Found(files, {path: str(path.relative_to(folder)) for path in misnamed(folder)})
+    names = {name for name, _ in files}
+    foreign = [path for path in folder.glob("*/config.pbtxt") if path.parent.name not in names]
+    why = dict.fromkeys(misnamed(folder), RULE) | dict.fromkeys(foreign, FOREIGN)
+    return Found(
+        files, {path: f"'{path.relative_to(folder)}' is not served: {text}" for path, text in why.items()}
+    )

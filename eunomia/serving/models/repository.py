@@ -15,9 +15,10 @@ from eunomia.serving.devices.loading import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside
-from eunomia.serving.models.folder import NAME, RULE, VERSION, Found, look_through
+from eunomia.serving.models.folder import NAME, VERSION, Found, look_through
 from eunomia.serving.models.labels import Labels, check_labels, read_labels
 from eunomia.serving.models.looks import Looks
+from eunomia.serving.models.pbtxt import with_tritons
 from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.tenants.grants import Grant
@@ -103,7 +104,7 @@ class Repository:
 
     def _see(self, found: Found) -> None:
         for path in sorted(found.misnamed.keys() - self._misnamed):
-            log.warning("models_dir: %r is not served: %s", found.misnamed[path], RULE)
+            log.warning("models_dir: %s", found.misnamed[path])
             self._misnamed.add(path)
         own = {entry.name for entry in self._entries.values() if not entry.found}
         for (name, version), (path, beside) in found.networks.items():
@@ -121,6 +122,11 @@ class Repository:
         """All networks, in order of name and version."""
         found = sorted(self._entries.values(), key=lambda entry: (entry.name, int(entry.version)))
         return [entry for entry in found if entry.state == "READY"] if ready_only else found
+
+    @property
+    def names(self) -> list[str]:
+        """Of all networks, once each."""
+        return list(dict.fromkeys(entry.name for entry in self.entries()))
 
     def has(self, name: str) -> bool:
         """Whether a network has this name, loaded or not; the key of a version is no name."""
@@ -218,7 +224,7 @@ class Repository:
         try:
             said = Beside(entry.shapes, entry.empty, entry.labels)
             if entry.found:
-                said = await asyncio.to_thread(read_beside, self._read, entry.beside)
+                said = await asyncio.to_thread(self._said, entry.beside)
             labels = await asyncio.to_thread(read_labels, said.labels)
             ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
             self._check(entry, labels, ports)
@@ -235,6 +241,9 @@ class Repository:
                 raise BadRequest(f"model '{entry.key}' does not load: {error}") from None
             raise
         entry.state, entry.reason = "READY", ""
+
+    def _said(self, beside: Path | None) -> Beside:
+        return with_tritons(read_beside(self._read, beside), beside)
 
     def _check(self, entry: Entry, labels: Labels, ports: Ports) -> None:
         """Before it is served; one that serves goes on, as it has just been loaded. Raises ConfigError."""

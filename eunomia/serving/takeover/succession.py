@@ -52,9 +52,10 @@ class Succession:
         self._before = await Predecessor.find(address_of(self._host, self._server.http_port))
         return self._before.estate if self._before is not None else None
 
-    async def load(self, models: Sequence[str]) -> None:
+    async def load(self, models: Sequence[str], everything: bool = False) -> None:
         """What was loaded here before, and on the server that runs, as far as files are there. Raises OutputError."""
-        await load_again(self._server.service.repository, models)
+        networks = self._server.service.repository
+        await load_again(networks, [*models, *(networks.names if everything else ())])
         if self._before is not None:
             self._before.still()
 

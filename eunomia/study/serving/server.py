@@ -151,7 +151,8 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         connections=ConnectionLimits(
             config.max_connections, config.head_s, config.idle_s, config.body_s
         ),
-        models_dir=Path(config.models_dir) if config.models_dir else None, versions=config.versions, beside=_beside,
+        models_dir=Path(config.models_dir) if config.models_dir else None, load_all=config.load_all,
+        versions=config.versions, beside=_beside,
         policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
         audit_dir=Path(config.audit_dir).expanduser() if config.audit_dir else None,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,

@@ -1,0 +1,108 @@
+"""``config.pbtxt`` of a network in a folder that was made for Triton: which of it holds here, and which does not.
+
+Taken are the names of classes (``label_filename``) and, as sizes of the trial, dims without a free axis. Devices,
+batches and deadlines are the server's own affair, so that what is said of those is left out, and the log names it.
+Networks that are none of ONNX Runtime's, or keep something from request to request, do not load.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eunomia.core.errors import ConfigError
+from eunomia.serving.models.beside import Beside
+
+if TYPE_CHECKING:
+    from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInput
+
+log = logging.getLogger("eunomia.serving")
+MOST_BYTES = 1024**2  # of a file
+ONNX = ("onnxruntime_onnx", "onnxruntime", "")  # what a platform or a backend may be
+SEQUENCES = "requests of a sequence share a state"
+OTHER = {"ensemble_scheduling": "it is made of other networks", "sequence_batching": SEQUENCES}
+TAKEN = {"name", "platform", "backend", "max_batch_size", "input", "output"}
+
+
+def with_tritons(own: Beside, place: Path | None) -> Beside:
+    """``own``, of a ``config.toml`` in that place, and what Triton's file there says besides; raises ConfigError."""
+    path = place.with_name("config.pbtxt") if place is not None and place.name == "config.toml" else None
+    if path is None or not path.is_file():
+        return own
+    said = read_pbtxt(path)
+    return Beside({**said.shapes, **own.shapes}, own.empty, {**said.labels, **own.labels})
+
+
+def read_pbtxt(path: Path) -> Beside:
+    """What holds here; raises ConfigError."""
+    config = _parsed(path)
+    _must_be_onnx(config)
+    if left := sorted({field.name for field, _ in config.ListFields()} - _taken(config) | _reshaped(config)):
+        log.warning("%s/%s: not taken: %s", path.parent.name, path.name, ", ".join(left))
+    return Beside(_shapes(config), labels=_labels(config, path.parent))
+
+
+def _taken(config: ModelConfig) -> set[str]:
+    """What holds here, or would not be otherwise without it."""
+    usual = {"default_model_filename"} if config.default_model_filename == "model.onnx" else set()
+    return TAKEN | usual | ({"version_policy"} if config.version_policy.latest.num_versions == 1 else set())
+
+
+def _parsed(path: Path) -> ModelConfig:
+    from google.protobuf import text_format
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError(f"{path.name} has more than {MOST_BYTES} bytes; at most so many are read")
+        config: ModelConfig = text_format.Parse(content.decode(), ModelConfig(), allow_unknown_field=True)
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from None
+    except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path.name} is no configuration as Triton reads it: {error}") from None
+    return config
+
+
+def _must_be_onnx(config: ModelConfig) -> None:
+    for key in ("platform", "backend"):
+        if getattr(config, key) not in ONNX:
+            raise ConfigError(
+                f"config.pbtxt says {key} '{getattr(config, key)}'; networks of ONNX Runtime alone are served"
+            )
+    for key, why in OTHER.items():
+        if config.HasField(key):
+            raise ConfigError(f"config.pbtxt has {key}: {why}, which this server does not offer")
+    if config.model_transaction_policy.decoupled:
+        raise ConfigError(
+            "config.pbtxt says decoupled: a request gets one answer here, neither more nor none"
+        )
+
+
+def _reshaped(config: ModelConfig) -> set[str]:
+    """Clients see the network's own shapes."""
+    return {"reshape"} if any(port.HasField("reshape") for port in (*config.input, *config.output)) else set()
+
+
+def _shapes(config: ModelConfig) -> dict[str, list[int]]:
+    """Of inputs whose sizes are all given, as the network has them; where Triton batches, it does not name the rows."""
+    rows = [1] if config.max_batch_size > 0 else []
+    found = {port.name: rows + _own(port) for port in config.input if not port.allow_ragged_batch}
+    return {name: shape for name, shape in found.items() if shape and min(shape) > 0}
+
+
+def _own(port: ModelInput) -> list[int]:
+    """Axes of the network itself."""
+    return list(port.reshape.shape if port.HasField("reshape") else port.dims)
+
+
+def _labels(config: ModelConfig, folder: Path) -> dict[str, str]:
+    found = {port.name: port.label_filename for port in config.output if port.label_filename}
+    for output, file in found.items():
+        if Path(file).is_absolute() or ".." in Path(file).parts:
+            raise ConfigError(
+                f"config.pbtxt: label_filename '{file}' of '{output}' leads out of the network's folder"
+            )
+    return {output: str(folder / file) for output, file in found.items()}

@@ -1,0 +1,165 @@
+"""A folder that was made for Triton is served as it is: names of classes, sizes, and what cannot hold is said."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+
+from eunomia.core.errors import ConfigError
+from eunomia.serving.models.beside import Beside
+from eunomia.serving.models.pbtxt import MOST_BYTES, read_pbtxt, with_tritons
+from eunomia.study.serving.server import _beside
+from tests.serving.live import ADMIN, ask, running
+from tests.serving.test_beside import load
+
+DENSE = """
+# as its quick start has it
+name: "dense"
+platform: "onnxruntime_onnx"
+max_batch_size : 8
+input [
+  { name: "x", data_type: TYPE_FP32, format: FORMAT_NONE, dims: [ 4 ] }
+]
+output: [ { name: "y" data_type: TYPE_FP32 dims: [ 3 ] label_filename: "classes.txt" } ]
+instance_group [ { count: 2 kind: KIND_GPU gpus: [ 0 ] } ]
+dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 100 }
+version_policy: { latest { num_versions: 1 } }
+default_model_filename: "model.onnx"
+of_a_later_release { what: 3 }
+"""
+
+
+def repository(folder: Path, config: str = DENSE, version: str = "1", file: str = "model.onnx") -> Path:
+    """``dense`` as Triton keeps it, with its file of labels."""
+    import onnx
+
+    graph = "(float[n, 4] x) => (float[n, 3] y) { w = Constant <value = float[4, 3] "
+    graph += "{1,0,0, 0,1,0, 0,0,1, 0,0,0}> () y = MatMul (x, w) }"
+    home = folder / "dense"
+    (home / version).mkdir(parents=True)
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g ' + graph)
+    (home / version / file).write_bytes(model.SerializeToString())
+    (home / "config.pbtxt").write_text(config)
+    (home / "classes.txt").write_text("cat\ndog\ncow\n")
+    return home
+
+
+def test_it_is_served_with_its_labels_and_sizes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    home = repository(tmp_path / "models")
+    with (
+        caplog.at_level(logging.WARNING),
+        running(tmp_path, models_dir=tmp_path / "models", beside=_beside) as server,
+    ):
+        assert load(server, "dense")[0] == 200
+        assert "dense/config.pbtxt: not taken: dynamic_batching, instance_group" in caplog.messages
+        assert server.pool.models["dense"].shapes == {"x": [1, 4]}
+        client = triton.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+        tensor = triton.InferInput("x", [2, 4], "FP32")
+        tensor.set_data_from_numpy(np.array([[0, 5, 1, 0], [7, 0, 0, 2]], np.float32))
+        wanted = triton.InferRequestedOutput("y", class_count=1)
+        answer = client.infer(
+            "dense", [tensor], outputs=[wanted], headers={"Authorization": f"Bearer {ADMIN}"}
+        )
+        client.close()
+        assert answer.as_numpy("y").ravel().tolist() == [b"5.000000:1:dog", b"7.000000:0:cat"]
+        (home / "config.pbtxt").write_text(DENSE.replace("onnxruntime_onnx", "tensorrt_plan"))
+        status, content = load(server, "dense")
+        assert status == 400 and content["error"].endswith(
+            "config.pbtxt says platform 'tensorrt_plan'; networks of ONNX Runtime alone are served"
+        )
+        assert ask(server, "GET", "/v2/models/dense/ready", ADMIN)[0] == 200, "as before"
+
+
+def test_all_of_it_is_loaded_at_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One by one, by an administrator, was the only way; what does not load holds nobody up."""
+    folder = tmp_path / "models"
+    repository(folder)
+    (folder / "broken.onnx").write_bytes(b"no network")
+    with caplog.at_level(logging.WARNING), running(tmp_path, models_dir=folder, load_all=True) as server:
+        assert ask(server, "GET", "/v2/models/dense/ready", ADMIN)[0] == 200
+        states = {
+            one["name"]: one["state"] for one in ask(server, "POST", "/v2/repository/index", ADMIN, {})[1]
+        }
+        assert states == {"broken": "UNAVAILABLE", "dense": "READY", "small": "READY"}
+        assert any(said.startswith("network 'broken' does not load: ") for said in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('backend: "python"', "says backend 'python'; networks of ONNX Runtime alone"),
+        (
+            "ensemble_scheduling { step [ { model_name: 'a' model_version: -1 } ] }",
+            "it is made of other networks",
+        ),
+        ("sequence_batching { }", "requests of a sequence share a state"),
+        ("model_transaction_policy { decoupled: true }", "a request gets one answer here"),
+        (
+            'output { name: "y" label_filename: "../../shadow" }',
+            "'../../shadow' of 'y' leads out of the network's",
+        ),
+        (
+            'output { name: "y" label_filename: "/etc/passwd" }',
+            "'/etc/passwd' of 'y' leads out of the network's",
+        ),
+        ("input [ { name: 'x' } , ]", "is no configuration as Triton reads it: "),
+        ("max_batch_size: many", "is no configuration as Triton reads it: 1:17"),
+        ("#" * MOST_BYTES + "\n", f"has more than {MOST_BYTES} bytes"),
+        ("\ud800", "is no configuration as Triton reads it: "),
+    ],
+)
+def test_what_cannot_be_served_so_is_said(tmp_path: Path, more: str, says: str) -> None:
+    path = tmp_path / "config.pbtxt"
+    path.write_bytes(more.encode("utf-8", "surrogatepass"))
+    with pytest.raises(ConfigError) as fault:
+        read_pbtxt(path)
+    assert says in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ('max_batch_size: 4 input { name: "x" dims: [ 3, 8, 8 ] }', {"x": [1, 3, 8, 8]}),
+        ('input { name: "x" dims: [ 2, 3 ] }', {"x": [2, 3]}),
+        ('max_batch_size: 4 input { name: "x" dims: [ -1 ] } input { name: "m" dims: [ 7 ] }', {"m": [1, 7]}),
+        ('input { name: "x" dims: [ 3, 8 ] reshape { shape: [ 1, 3, 8 ] } }', {"x": [1, 3, 8]}),
+        ('max_batch_size: 2 input { name: "x" dims: [ 1 ] reshape { shape: [ ] } }', {"x": [1]}),
+        ('input { name: "x" dims: [ 5 ] allow_ragged_batch: true }', {}),
+        ('input { name: "x" }', {}),
+        ("", {}),
+    ],
+)
+def test_sizes_of_the_trial_are_the_networks_own(
+    tmp_path: Path, text: str, shapes: dict[str, list[int]]
+) -> None:
+    path = tmp_path / "config.pbtxt"
+    path.write_text(text)
+    assert read_pbtxt(path).shapes == shapes
+
+
+def test_what_a_toml_file_says_goes_before_it(tmp_path: Path) -> None:
+    home = repository(tmp_path)
+    own = Beside({"x": [2, 4]}, empty=True, labels={"z": "z.txt"})
+    labels = {"y": str(home / "classes.txt"), "z": "z.txt"}
+    assert with_tritons(own, home / "config.toml") == Beside({"x": [2, 4]}, True, labels)
+    (home / "config.pbtxt").unlink()
+    assert with_tritons(own, home / "config.toml") is own
+    assert with_tritons(own, tmp_path / "dense.toml") is own and with_tritons(own, None) is own
+
+
+def test_a_file_of_another_name_in_a_version_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing was said, and nothing served."""
+    repository(tmp_path / "models", file="dense_v2.onnx")
+    other = tmp_path / "models" / "tokens" / "1" / "model.py"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    (other.parents[1] / "config.pbtxt").write_text('backend: "python"')
+    with caplog.at_level(logging.WARNING), running(tmp_path, models_dir=tmp_path / "models"):
+        assert any("'dense/1/dense_v2.onnx' is not served: rename it to" in said for said in caplog.messages)
+        assert any("'tokens/config.pbtxt' is not served: there is no" in said for said in caplog.messages)

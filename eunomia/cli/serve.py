@@ -29,8 +29,9 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    what: Annotated[str, typer.Argument(metavar="SERVER.toml|demo|key", help="A server file; 'demo': networks built "
-                                        "in code; 'key': make an API key.")],
+    what: Annotated[str, typer.Argument(metavar="SERVER.toml|NETWORK.onnx|FOLDER|demo|key", help="A server file; a "
+                                        "network or a folder of them, for callers of this machine; 'demo': networks "
+                                        "built in code; 'key': make an API key.")],
     sets: opt.Set = None,
     policy: Annotated[str | None, typer.Option("--policy", "-p", metavar="NAME", help="Instead of the file's.")] = None,
     takeover: Annotated[bool, typer.Option("--takeover", help="Go on for the server that runs at this address, if "
@@ -132,7 +133,8 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
     silent = quiet or as_json
     stop, server = asyncio.Event(), Server(options)
     if not silent:
-        count = len(options.networks) + len(server.service.repository.remembered)
+        networks = server.service.repository
+        count = len(networks.names if options.load_all else (*options.networks, *networks.remembered))
         stderr().print(f"loading {counted(count, 'network')} on {counted(len(options.devices), 'device')}")
     for number in _stopping():
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

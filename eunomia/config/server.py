@@ -301,9 +301,23 @@ class ServerConfig(Section):
 
 
 def load_server(path: str | Path, overrides: Iterable[str] = ()) -> ServerConfig:
-    """Read a server file; raises ConfigError naming key path, value and what is allowed."""
+    """Read a server file, or serve a network or a folder of them without one.
+
+    Raises ConfigError naming key path, value and what is allowed.
+    """
     path = Path(path)
+    if path.is_dir() or path.suffix.lower() == ".onnx":
+        return server_from(_without_a_file(path), overrides, str(path), None)
     return server_from(read_table(path, "server file"), overrides, str(path), path.parent)
+
+
+def _without_a_file(path: Path) -> Table:
+    """For callers of this machine, who state their tenant or are ``default``; one process on its cores."""
+    found: Table = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "default"}]}
+    if path.is_dir():
+        return found | {"models_dir": str(path), "load_all": True}
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("._-") or "network"
+    return found | {"network": [{"name": name, "onnx": str(path)}]}
 
 
 def demo_server(overrides: Iterable[str] = ()) -> ServerConfig:

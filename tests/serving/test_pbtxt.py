@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 
+from eunomia.config.server import load_server
 from eunomia.core.errors import ConfigError
 from eunomia.serving.models.beside import Beside
 from eunomia.serving.models.pbtxt import MOST_BYTES, read_pbtxt, with_tritons
+from eunomia.study.serving.beforehand import check_files
 from eunomia.study.serving.server import _beside
 from tests.serving.live import ADMIN, ask, running
+from tests.serving.process import process
 from tests.serving.test_beside import load
 
 DENSE = """
@@ -86,6 +89,24 @@ def test_all_of_it_is_loaded_at_the_start(tmp_path: Path, caplog: pytest.LogCapt
         }
         assert states == {"broken": "UNAVAILABLE", "dense": "READY", "small": "READY"}
         assert any(said.startswith("network 'broken' does not load: ") for said in caplog.messages)
+
+
+def test_a_folder_or_a_network_needs_no_file(tmp_path: Path) -> None:
+    """The first that a newcomer tries; a folder was no TOML file, a network no UTF-8."""
+    home = repository(tmp_path / "models")
+    chosen = ("--set", f"cache_dir={tmp_path / 'cache'}", "--set", "http_port=0", "--set", "grpc_port=0")
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [0, 5, 1, 0]}
+    with process(tmp_path / "models", more=chosen) as server:
+        status, answer = server.ask("/v2/models/dense/infer", {"inputs": [tensor]}, key="")
+        assert status == 200 and answer["outputs"][0]["data"] == [0.0, 5.0, 1.0]
+        assert server.ask("/v2/eunomia/tenants", key="")[0] in (401, 403), "nobody is administrator"
+    config = load_server(home / "1" / "model.onnx")
+    assert [network.name for network in config.network] == ["model"] and config.host == "127.0.0.1"
+    assert load_server(tmp_path / "_ my net (2).onnx").network[0].name == "my-net-2"
+    assert load_server(home / "1" / "model.onnx", ["policy=edf"]).policy == "edf"
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ConfigError, match="none' holds no network: no NAME.onnx"):
+        check_files(load_server(tmp_path / "none"), ports=False)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def check_files(config: ServerConfig, *, ports: bool = True) -> None:
 
 def _networks(config: ServerConfig) -> Iterator[str]:
     from eunomia.serving.blocks.external import weight_files
+    from eunomia.serving.models.folder import files_of
     from eunomia.serving.models.labels import read_labels
 
     for network in config.network:
@@ -50,6 +51,8 @@ def _networks(config: ServerConfig) -> Iterator[str]:
     folder = config.models_dir
     if folder is not None and not (Path(folder).is_dir() and os.access(folder, os.R_OK | os.X_OK)):
         yield f"models_dir = '{folder}' is no folder that can be read; give one that holds NAME.onnx or NAME/model.onnx"
+    elif folder is not None and config.load_all and not config.network and not files_of(Path(folder)):
+        yield f"models_dir = '{folder}' holds no network: no NAME.onnx, NAME/model.onnx or NAME/N/model.onnx is there"
 
 
 def _policies(config: ServerConfig) -> Iterator[str]:

@@ -181,6 +181,10 @@ def test_a_file_of_another_name_in_a_version_is_named(
     other.parent.mkdir(parents=True)
     other.touch()
     (other.parents[1] / "config.pbtxt").write_text('backend: "python"')
+    block = tmp_path / "models" / "cache" / "4aea.blocks" / "0.onnx"  # is no network of anybody's
+    block.parent.mkdir(parents=True)
+    block.touch()
     with caplog.at_level(logging.WARNING), running(tmp_path, models_dir=tmp_path / "models"):
         assert any("'dense/1/dense_v2.onnx' is not served: rename it to" in said for said in caplog.messages)
         assert any("'tokens/config.pbtxt' is not served: there is no" in said for said in caplog.messages)
+        assert not any("0.onnx" in said for said in caplog.messages)

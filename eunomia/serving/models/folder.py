@@ -36,7 +36,8 @@ def misnamed(folder: Path) -> set[Path]:
     """
     there = [path for path in folder.glob("*") if path.suffix.lower() == ".onnx" and path.is_file()]
     there += [path for path in folder.glob("*/*") if path.name.lower() == "model.onnx"]
-    there += [*folder.glob("*/*/model.onnx"), *folder.glob("*/[0-9]*/*.onnx")]
+    there += folder.glob("*/*/model.onnx")
+    there += [path for path in folder.glob("*/[0-9]*/*.onnx") if path.parent.name.isdecimal()]
     places = {path: path.relative_to(folder).as_posix() for path in there}
     return {path for path, place in places.items() if not PLACE.fullmatch(place) and "/.." not in f"/{place}"}
 

@@ -21,7 +21,7 @@ from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.memory import Young
 from eunomia.serving.devices.pool import DevicePool
-from eunomia.serving.devices.unused import give_back_unused, keep_freed_in_one_heap
+from eunomia.serving.devices.unused import give_back_as_usual, give_back_unused, keep_freed_in_one_heap
 from eunomia.serving.devices.walking import walk_compiled
 from eunomia.serving.dispatch.clock import WallClock
 from eunomia.serving.dispatch.harvest import HarvestOptions
@@ -258,6 +258,7 @@ class Server:
         for task in (*self._watchers, self._exchange):
             if task is not None:
                 task.cancel()
+        give_back_as_usual()
         self.pool.dispatcher.later.settle()
         near = self.pool.dispatcher.neighbours
         if near is not None and self.options.co_runs is not None:

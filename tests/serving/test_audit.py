@@ -87,6 +87,40 @@ def test_a_full_disk_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [line["request"] for line in lines(tmp_path)] == ["0", "1", "2"]
 
 
+def test_a_disk_that_takes_a_part_of_a_line_tears_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it was, the line ended what there was of it before: a full disk has no room for an end of line either."""
+    write, room = os.write, 350
+
+    def little(file: int, content: bytes) -> int:
+        left = room - os.fstat(file).st_size
+        return write(file, content[:left]) if left else full(file, content)
+
+    audit = Audit(tmp_path)
+    monkeypatch.setattr(os, "write", little)
+    for n in range(6):
+        audit.record("gold", "small", str(n), "hit")
+    assert 0 < len(audit.held) < 5 and caplog.text.count("cannot be written") == 1
+    monkeypatch.setattr(os, "write", write)
+    audit.close()
+    assert [line["request"] for line in lines(tmp_path)] == [*"012345"]
+
+
+def test_a_disk_that_fails_at_the_end_keeps_no_server_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    audit = Audit(tmp_path)
+    monkeypatch.setattr(os, "write", full)
+    audit.record("gold", "small", "1", "hit")
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "fsync", lambda file: full(file, b""))
+        audit.close()
+    assert (
+        "ends without lines that the disk refuses: 1" in caplog.text and "may not be on disk" in caplog.text
+    )
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that budgets of refusals go by."""

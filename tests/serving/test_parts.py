@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import cast
 
 import pytest
@@ -80,6 +82,24 @@ def test_no_part_leaves_while_the_client_takes_none_nor_when_it_has_gone() -> No
         assert len(wire.sent) == gone and held(one) == 0
 
     asyncio.run(main())
+
+
+def test_of_a_client_that_has_gone_nothing_stays() -> None:
+    """As it was, its connection and the rest of the answer stood in a circle, which is hardly ever looked through."""
+
+    async def main() -> weakref.ref[object]:
+        wire = Encrypted()
+        one = answered(wire)
+        await asyncio.sleep(0)
+        one.connection_lost(None)
+        await turns(wire)
+        return weakref.ref(one)
+
+    gc.disable()
+    try:
+        assert asyncio.run(main())() is None
+    finally:
+        gc.enable()
 
 
 def test_without_tls_the_system_gets_it_whole() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eunomia.serving import server as servers
 from eunomia.serving.devices import unused
 from eunomia.serving.devices.unused import AT_ONCE, BLOCK, FREED_AT_ONCE, KEPT_BYTES, LOOKS, Unused
 from tests import children
@@ -48,6 +49,25 @@ def test_300_mib_go_back_in_pieces_none_within_free() -> None:
     steps = [before - after for before, after in zip(seen, seen[1:], strict=False)]
     assert max(steps) <= AT_ONCE * BLOCK // MIB + 4
     assert seen[-1] < full - 280
+
+
+GOES_ON = """
+import os
+from eunomia.serving.devices.memory import own_bytes
+from eunomia.serving.devices.unused import give_back_as_usual, keep_freed_in_one_heap
+keep_freed_in_one_heap()
+give_back_as_usual()
+whole, small = bytes(b"c") * (150 * 2**20), [bytes(b"b") * 3000 for _ in range(100)]
+full = own_bytes(os.getpid())
+del whole
+print((full - own_bytes(os.getpid())) // 2**20)
+"""
+
+
+@pytest.mark.skipif(not glibc(), reason="another C library gives memory back in its own way")
+def test_a_program_that_goes_on_without_its_server_gives_memory_back() -> None:
+    """As it was, never again: glibc had been told not to, and nobody else did so any more."""
+    assert int(children.run(children.python("-c", GOES_ON), check=True).stdout) > 140
 
 
 @dataclass
@@ -156,5 +176,9 @@ def test_a_server_looks_in_turns_of_its_loop(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(unused, "EVERY_S", 0.01)
     monkeypatch.setattr(unused, "KEPT_BYTES", -(2**40))  # whatever lies unused is too much
     monkeypatch.setattr(unused, "keep_freed_in_one_heap", lambda: heap)
+    ended = list[bool]()
+    monkeypatch.setattr(servers, "give_back_as_usual", lambda: ended.append(True))
     with running(tmp_path):
         until(lambda: len(heap.emptied) > AT_ONCE)
+        assert not ended
+    assert ended

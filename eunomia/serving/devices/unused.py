@@ -25,7 +25,13 @@ DOUBT_BYTES = (
 BLOCK = 64 * 1024
 AT_ONCE, FREED_AT_ONCE = 64, 1024  # blocks in one turn: each takes half a millisecond at most
 REST_S = 5e-3  # between two such turns
-M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # of mallopt(3)
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -3, -4, -8  # of mallopt(3)
+USUAL = (  # glibc's own values, of thresholds that it moves the highest: it moves none again that has been set
+    (M_ARENA_MAX, 0),
+    (M_MMAP_MAX, 65536),
+    (M_MMAP_THRESHOLD, 32 * 1024**2),
+    (M_TRIM_THRESHOLD, 64 * 1024**2),
+)
 
 
 class Counts(ctypes.Structure):
@@ -127,6 +133,14 @@ def keep_freed_in_one_heap() -> Heap | None:
     except OSError:
         keep_freed_memory()
         return None
+
+
+def give_back_as_usual() -> None:
+    """The C library does so by itself from now on: nobody else does, where a program goes on without its server."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, value in USUAL:
+            mallopt(parameter, value)
 
 
 async def give_back_unused(begin: Callable[[], None]) -> None:

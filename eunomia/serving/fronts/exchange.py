@@ -83,8 +83,9 @@ class Exchange:
     def abandon(self) -> None:
         """Its client has gone, or it may not come in."""
         self._let_go()
-        if self._task is not None:
-            self._task.cancel()
+        task, self._task = self._task, None  # the two, and what was read, would hold each other
+        if task is not None:
+            task.cancel()
         inside, self._inside = self._inside, None
         if inside is not None:
             self._service.abandon(inside)

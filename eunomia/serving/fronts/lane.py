@@ -104,6 +104,7 @@ class Lane(InTurn):
         for timer in (self._linger, self._there):
             if timer is not None:
                 timer.cancel()
+        self._there = self._parts = None  # a circle, with the rest of an answer, would stay for long
         super()._lost(exc)
 
     def _abandon(self) -> None:

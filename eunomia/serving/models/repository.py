@@ -27,7 +27,7 @@ log = logging.getLogger("eunomia.serving")
 NOT_LOADED, UNLOADED = "not loaded", "unloaded"
 BETWEEN = "/"  # of name and version; no name holds it
 AWAY_S = 1.0  # until one may ask again who found no device
-MOST_NAMED = 20  # networks in an error message
+MOST_NAMED, MOST_COMPARED = 20, 100  # networks in an error message; letters of a name with theirs
 
 
 @dataclass
@@ -322,7 +322,8 @@ def _listed(asked: str, known: Iterable[str]) -> str:
     names = [*dict.fromkeys(known)]
     if len(names) <= MOST_NAMED:
         return ", ".join(names) or "none"
-    names.sort(key=lambda name: len(commonprefix((name.lower(), asked.lower()))), reverse=True)
+    wanted = asked[:MOST_COMPARED].lower()
+    names.sort(key=lambda name: len(commonprefix((name.lower(), wanted))), reverse=True)
     return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
 
 

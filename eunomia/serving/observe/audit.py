@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -38,6 +39,7 @@ class Audit:
         self.lost: Counter[str] = Counter()  # lines, by tenant
         self._refusals = Refusals()
         self._later: asyncio.TimerHandle | None = None
+        self._refused = False  # by the disk, as the log has said
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._open()
@@ -108,9 +110,9 @@ class Audit:
             while self.held:
                 line = self.held[0][1]
                 written = os.write(self._file, line)
-                if written < len(line):  # the disk is full: the line is written anew, behind this torn piece
-                    os.write(self._file, b"\n")
-                    return
+                if written < len(line):  # the line is written anew, and has no room for an end
+                    os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+                    raise OSError(errno.ENOSPC, "it took a part of a line")
                 self.held.popleft()
                 self._size += written
                 if not self.held and self.lost:
@@ -119,9 +121,11 @@ class Audit:
                         self._count(whose, {"disk": count})
             if self._size >= self._most:
                 self._rotate()
+            self._refused = False
         except OSError as error:
-            if len(self.held) == 1:
+            if not self._refused:
                 log.error("the audit log cannot be written: %s", error.strerror)
+            self._refused = True
 
     def close(self) -> None:
         """The last lines, on disk."""
@@ -129,8 +133,9 @@ class Audit:
             self._later.cancel()
         self._count_due(all_of_them=True)
         self.flush()
-        os.fsync(self._file)
-        os.close(self._file)
+        if self.held:
+            log.error("the audit log ends without lines that the disk refuses: %d", len(self.held))
+        _finish(self._file)
 
     def _open(self) -> None:
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
@@ -165,6 +170,6 @@ def _finish(file: int) -> None:
     try:
         os.fsync(file)
     except OSError as error:
-        log.error("an old file of the audit log may not be on disk: %s", error.strerror)
+        log.error("a file of the audit log may not be on disk: %s", error.strerror)
     finally:
         os.close(file)

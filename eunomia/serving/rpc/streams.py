@@ -102,7 +102,7 @@ class Stream:
         self._waiter: asyncio.Future[None] | None = None
         self._place = ExitStack()
         self._place.enter_context(places.place(who))
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(self._run())
         places.tasks.add(self._task)
         self._task.add_done_callback(places.tasks.discard)
         self._late = (
@@ -155,7 +155,9 @@ class Stream:
     def gone(self) -> None:
         """Nobody waits for answers any more."""
         self._close()
-        self._task.cancel()
+        task, self._task = self._task, None  # the two, and what was read, would hold each other
+        if task is not None:
+            task.cancel()
 
     # --- what its service does -------------------------------------------------------------------------
 

@@ -99,8 +99,9 @@ class Unary:
         """Nobody waits for the answer any more."""
         self._late.cancel()
         self._let_go()
-        if self._task is not None:
-            self._task.cancel()
+        task, self._task = self._task, None  # the two would hold each other
+        if task is not None:
+            task.cancel()
 
     def _expire(self, seconds: float) -> None:
         self._fail(Expired(f"the message has not arrived within {seconds:g} s"))

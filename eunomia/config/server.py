@@ -220,6 +220,7 @@ class ServerConfig(Section):
     policy_dir: Kept | None = None  # policies that were promoted; without it a restart forgets them
     ledger_dir: Kept | None = None
     audit_dir: Kept | None = None  # a JSON line per request, rotated; floods of refusals are counted
+    audit_whole: bool = False  # each refusal has a line, too: a flood may fill the disk
     traces: TracesConfig | None = None
     device_watts: Annotated[float, Field(ge=0.0)] = 0.0
     cache_dir: Kept | None = None

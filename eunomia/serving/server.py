@@ -96,6 +96,7 @@ class ServerOptions:
     versions: int = 1  # of a network in numbered folders, that are served at a time
     policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
     audit_dir: Path | None = None  # a line per request, kept; None = none
+    audit_whole: bool = False  # each refusal, too
     ledger_dir: Path | None = None  # None = usage is counted in memory alone
     follow_s: float = FOLLOW_S  # between two looks at what other servers have changed in a shared directory
     harvest: HarvestOptions | None = None  # tenants who take what others leave
@@ -185,7 +186,7 @@ class Server:
             await warm_up_beside(*self._to_ask)
             await asyncio.to_thread(walk_compiled)
             if self.options.audit_dir is not None:
-                self._audit = Audit(self.options.audit_dir)
+                self._audit = Audit(self.options.audit_dir, whole=self.options.audit_whole)
                 self.service.note = self._audit.record
             before = await self.succession.find() if self.options.takeover else None
             if before is None:

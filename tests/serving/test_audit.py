@@ -157,6 +157,14 @@ def test_a_flood_of_refusals_is_counted_and_takes_no_line_of_others(
     assert lines(tmp_path)[-1]["request"] == "again"
 
 
+def test_an_operator_may_want_a_line_for_each(tmp_path: Path, clock: list[float]) -> None:
+    audit = Audit(tmp_path, whole=True)
+    for n in range(int(BURST) + 7):
+        audit.record("silver", "small", str(n), "limit")
+    audit.close()
+    assert [line["request"] for line in lines(tmp_path)] == [str(n) for n in range(int(BURST) + 7)]
+
+
 def test_what_was_left_out_is_written_at_the_end(tmp_path: Path, clock: list[float]) -> None:
     audit = Audit(tmp_path)
     for _ in range(int(BURST) + 7):

@@ -1,10 +1,10 @@
 """Who asked for what, and what became of it: one JSON line per request.
 
 Of a tenant's refusals beyond some a second (:mod:`eunomia.serving.observe.refusals`) there are numbers alone: it could
-fill the disk with them. ``audit.jsonl`` is written now; at ``SEGMENT_BYTES`` it becomes ``audit-TIME.jsonl`` and a new
-one begins. Old files are the operator's to move or delete. Only the server's user may read them. Lines that the disk
-refuses are held and written later, up to ``MAX_HELD``, beyond that as many of each tenant; what is lost is counted.
-Usage, which gates requests, is the ledger's business.
+fill the disk with them; with ``whole`` each has its line. ``audit.jsonl`` is written now; at ``SEGMENT_BYTES`` it
+becomes ``audit-TIME.jsonl`` and a new one begins. Old files are the operator's to move or delete. Only the server's
+user may read them. Lines that the disk refuses are held and written later, up to ``MAX_HELD``, beyond that as many of
+each tenant; what is lost is counted. Usage, which gates requests, is the ledger's business.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ LEFT_OUT = "left_out"  # the outcome of a line that counts others
 class Audit:
     """One folder. Raises OutputError when it cannot be written at the start."""
 
-    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
-        self.folder, self._most = folder, segment_bytes
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES, *, whole: bool = False) -> None:
+        self.folder, self._most, self._whole = folder, segment_bytes, whole
         self.held: deque[tuple[str, bytes]] = deque()  # with their tenants
         self.lost: Counter[str] = Counter()  # lines, by tenant
         self._refusals = Refusals()
@@ -56,7 +56,7 @@ class Audit:
     ) -> None:
         """One request has its answer; ``response_s``: None = it was refused before it was accepted."""
         self._count_due()
-        if response_s is not None or self._refusals.admits(tenant, outcome):
+        if response_s is not None or self._whole or self._refusals.admits(tenant, outcome):
             line = _line(tenant, model[:MAX_NAME], request, outcome)
             if response_s is not None:
                 line["response_ms"] = round(response_s * 1e3, 3)

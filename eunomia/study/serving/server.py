@@ -154,7 +154,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         models_dir=Path(config.models_dir) if config.models_dir else None, load_all=config.load_all,
         versions=config.versions, beside=_beside,
         policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
-        audit_dir=Path(config.audit_dir).expanduser() if config.audit_dir else None,
+        audit_dir=Path(config.audit_dir).expanduser() if config.audit_dir else None, audit_whole=config.audit_whole,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
         device_watts=config.device_watts,
         replicas=_replicas(config, policy, tell), harvest=_harvest(config),

@@ -138,7 +138,7 @@ class Service(Callers):
             telemetry.show_replicas(*self.fleet.standing())
         return await telemetry.page(accepts, triton=triton)
 
-    def model_statistics(self, grant: Grant, name: str = "", version: str = "") -> list[Json]:
+    async def model_statistics(self, grant: Grant, name: str = "", version: str = "") -> list[Json]:
         """The tenant's own, an administrator's of all, of one network or of all that are ready; raises NotFound."""
         networks = self.repository
         found = (
@@ -146,8 +146,7 @@ class Service(Callers):
             if name
             else networks.entries_for(grant, ready_only=True)
         )
-        only = self.sees(grant)
-        return [self.books.statistics(e.key, only).content(e.key) for e in found]
+        return await self.books.statistics_of([e.key for e in found], self.sees(grant), self.rota.begin)
 
     def knock(self, caller: Caller, model: str) -> str:
         """Before its body is read: the caller's tenant, if it may send one now. Raises ServingError."""

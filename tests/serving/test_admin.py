@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from eunomia.serving.tenants.content import as_json, read_grant
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo
+from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, ask, running
 
 ACME = Grant("acme", weight=3.0, rate_per_s=50.0, models=frozenset({"small"}),
@@ -52,6 +54,14 @@ def test_a_body_replaces_a_tenant_whole(served: tuple[Server, DatabaseDirectory,
 def test_an_empty_body_changes_nothing(served: tuple[Server, DatabaseDirectory, str]) -> None:
     """As it was, it took all limits and objectives away."""
     server, directory, key = served
+    head = f"PUT /v2/eunomia/tenants/acme HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
+    with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
+        file = line.makefile("rb")
+        line.sendall(f"{head}Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert file.readline().startswith(b"HTTP/1.1 100 ") and file.readline() == b"\r\n"
+        line.sendall(b"0\r\n\r\n")  # as curl -T - does of nothing
+        answer = file.read()
+    assert answer.startswith(b"HTTP/1.1 400 ") and b"the body is empty; {} gives a tenant all" in answer
     status, content = ask(server, "PUT", "/v2/eunomia/tenants/acme", key)
     assert status == 400 and "the body is empty; {} gives a tenant all defaults" in content["error"]
     assert directory.by_name("acme") == ACME

@@ -121,18 +121,23 @@ def test_who_reads_next_waits_for_a_snapshot_that_is_being_written(
     assert (tmp_path / "snapshot.json").read_text() == before, "another process reads"
 
 
+@pytest.mark.parametrize("where, what", [(Ledger, "_open_segment"), (module, "journals")])
 def test_a_journal_that_cannot_start_anew_goes_on_and_is_said_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    where: object,
+    what: str,
 ) -> None:
-    """As it was, the log had a line for each request."""
+    """As it was, the log had a line for each request, or requests had no answers."""
 
-    def fails(self: Ledger) -> int:
+    def fails(_: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(module, "SEGMENT_BYTES", 100)
     ledger = Ledger(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "_open_segment", fails)
+        patch.setattr(where, what, fails)
         for n in range(10):
             ledger.record(request(), float(n))
     assert len(caplog.records) == 1 and "goes on in its long journal" in caplog.text

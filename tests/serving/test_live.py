@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import urllib.error
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
-from eunomia.serving.fronts.live import page_text
+from eunomia.serving.fronts.live import page_text, state_of
 from eunomia.serving.observe.history import History, why
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.strain import Strain
@@ -55,6 +57,34 @@ def test_an_administrator_sees_all_and_a_tenant_itself(tmp_path: Path) -> None:
         assert set(own["front_end"]) == {"busy", "late_ms", "full", "remark"}
         with pytest.raises(urllib.error.HTTPError, match="401"):
             state(server, "eun_nobody")
+
+
+class Name(str):
+    """Counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_each_request_that_waits_is_looked_at_once() -> None:
+    """As it was, once for each pair: 1,000 requests of 1,000 tenants took 8 ms of the event loop."""
+    names = [Name(f"t{n}") for n in range(100)]
+    free = SimpleNamespace(sli=math.nan, count=0, refresh=lambda now_s: None)
+    pairs = [SimpleNamespace(tenant=name, model="small", weight=1.0, slo=None) for name in names]
+    jobs = [SimpleNamespace(pair=n) for n in range(100)]
+    service: Any = MagicMock(spec_set=["pool", "clock", "books", "policy_name", "draining", "fallbacks"])
+    dispatcher = service.pool.dispatcher
+    dispatcher.agreements, dispatcher.indicators, dispatcher.lanes = pairs, [free] * 100, []
+    dispatcher.waiting.jobs.return_value, service.pool.devices, service.books.history.runs = jobs, [], []
+    service.pool.arena.room_bytes = 1
+    shown = state_of(service, None)
+    assert shown["waiting"] == 100 and [pair["waiting"] for pair in shown["pairs"]] == [1] * 100
+    assert Name.compared < 1000
 
 
 def test_who_gives_no_name_sees_an_anonymous_server_too_which_has_no_tenant_of_the_name_default(

@@ -12,7 +12,9 @@ from typing import Any, cast
 import pytest
 
 from eunomia.core.data import Json
+from eunomia.serving.dispatch.later import Later
 from eunomia.serving.fronts.lots import LOT, json_list
+from eunomia.serving.observe.books import Books
 from eunomia.serving.observe.statistics import ModelStatistics
 from eunomia.serving.rpc import front
 from eunomia.serving.rpc.front import STATED, GrpcFront
@@ -43,6 +45,28 @@ def test_a_turn_makes_so_many_entries(count: int) -> None:
 
     asyncio.run(main())
     assert max(made.values(), default=0) <= LOT
+
+
+def test_each_network_is_summed_over_all_tenants_in_a_turn_of_its_own() -> None:
+    """Those of 20 networks and 1,000 tenants took 12 ms in one, over both protocols."""
+    books, keys, order = Books(Later()), [f"n{n}" for n in range(20)], list[str]()
+    for key in keys:
+        for tenant in ("gold", "silver"):
+            books.refused(tenant, key, "limit")
+
+    async def others(reading: asyncio.Task[Any]) -> None:
+        while not reading.done():
+            order.append("others")
+            await asyncio.sleep(0)
+
+    async def main(only: str | None) -> list[int]:
+        reading = asyncio.create_task(books.statistics_of(keys, only, lambda: order.append("begin")))
+        await others(reading)
+        return [entry["inference_stats"]["fail"]["count"] for entry in await reading]
+
+    assert asyncio.run(main(None)) == [2] * 20
+    assert order.count("begin") == 19 and order.count("others") >= 20
+    assert asyncio.run(main("gold")) == [1] * 20 and asyncio.run(main("nobody")) == [0] * 20
 
 
 def test_statistics_of_many_networks_over_grpc_are_put_together_in_several_turns(

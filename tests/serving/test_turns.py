@@ -7,11 +7,12 @@ import math
 import socket
 import time
 from functools import partial
+from typing import cast
 
 import pytest
 from aiohttp import web
 
-from eunomia.serving.fronts.json_line import AT_ONCE, hear, say
+from eunomia.serving.fronts.json_line import AT_ONCE, _exactly, hear, say
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.metrics import Telemetry
 from eunomia.serving.observe.turns import EDGES_S, Turns
@@ -317,6 +318,25 @@ def test_each_turn_that_moves_a_part_of_a_large_message_is_measured_by_itself() 
 
     asyncio.run(main())
     assert told.count(0) >= 40 and told.count(1) >= 40
+
+
+def test_what_comes_faster_than_it_is_read_leaves_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio's own loop hands over what is there at once: up to 60 pieces of a large message came in one turn."""
+
+    async def at_once(line: socket.socket, room: memoryview) -> int:
+        return 1
+
+    async def main() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "sock_recv_into", at_once)
+        others = list[int]()
+        reading = asyncio.create_task(_exactly(cast(socket.socket, None), 20, lambda: None))
+        while not reading.done():
+            others.append(1)
+            await asyncio.sleep(0)
+        (await reading).release()
+        assert len(others) >= 20
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(("wires", "most"), [(Encrypted, 3), (Wire, 11)])

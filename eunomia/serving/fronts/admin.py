@@ -27,6 +27,7 @@ from eunomia.serving.tenants.grants import Grant
 P = ParamSpec("P")
 T = TypeVar("T")
 GRANT_BYTES = 1024**2
+EMPTY = "{} gives a tenant all defaults, GET shows what it has now"  # why a tenant is not replaced by nothing
 MOST_COMPARED = 300  # names of tenants with one that is unknown
 HINT = re.compile(r"[A-Za-z0-9_-]{1,12}")
 
@@ -93,9 +94,8 @@ class AdminFront:
 
     async def _put(self, http: web.Request) -> web.Response:
         directory = self._directory(http)
-        if not http.can_read_body:
-            raise BadRequest("the body is empty; {} gives a tenant all defaults, GET shows what it has now")
-        grant = read_grant(http.match_info["tenant"], await control_of(http, GRANT_BYTES))
+        content = await control_of(http, GRANT_BYTES, EMPTY)
+        grant = read_grant(http.match_info["tenant"], content)
         self._must_know_networks(grant)
         await self._asked(directory.put, grant)
         return web.json_response(as_json(grant))

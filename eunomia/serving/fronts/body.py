@@ -67,11 +67,17 @@ async def _unpacked(
     return await unpack(packed, most)
 
 
-async def control_of(http: web.Request, most: int = CONTROL_BYTES) -> Json:
-    """The JSON of a message that is no inference request, ``{}`` without a body; raises BadRequest or TooLarge."""
+async def control_of(http: web.Request, most: int = CONTROL_BYTES, empty: str = "") -> Json:
+    """The JSON of a message that is no inference request; raises BadRequest or TooLarge.
+
+    Without a body it is ``{}``; ``empty``: why that is refused.
+    """
     if (http.content_length or 0) > most:
         raise TooLarge(f"the body has {http.content_length} bytes; at most {most} are taken here")
-    return read_json(bytes(await body_of(http, most)) or b"{}")
+    content = bytes(await body_of(http, most))
+    if empty and not content:
+        raise BadRequest(f"the body is empty; {empty}")
+    return read_json(content or b"{}")
 
 
 async def without_parameters(http: web.Request) -> None:

@@ -43,11 +43,8 @@ class DenseHandler(RequestHandler):
         self._failed = False  # what came is no request: the connection ends with that answer
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Nobody wants the rest. The frames of an error hold all that came, in a circle with this object."""
+        """Nobody wants the rest."""
         self._dense = Waiting()
-        for message, _ in self._messages:
-            if not isinstance(message, RawRequestMessage) and message.exc is not None:
-                message.exc.__traceback__ = message.exc.__context__ = message.exc.__cause__ = None
         super().connection_lost(exc)
         self._messages.clear()
         self._latest = None
@@ -91,6 +88,8 @@ class DenseHandler(RequestHandler):
             return
         self._failed = True
         error = self._messages[-1][0]
+        if error.exc is not None:  # its frames hold all that came, in a circle with this object
+            error.exc.__traceback__ = error.exc.__context__ = error.exc.__cause__ = None
         bodies = [payload for _, payload in self._messages]
         if self._current_request is not None:
             bodies.append(self._current_request.content)

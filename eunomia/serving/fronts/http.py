@@ -31,6 +31,7 @@ from eunomia.serving.fronts.parts import Parts
 from eunomia.serving.protocol.batches import most_rows
 from eunomia.serving.protocol.errors import FEWER, BadRequest, ServingError, without_folders
 from eunomia.serving.protocol.infer import write_response
+from eunomia.serving.protocol.json_work import as_text
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.circle import stranger_at
 from eunomia.serving.tenants.grants import Grant
@@ -222,8 +223,9 @@ class HttpFront:
     async def _statistics(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
         name, version = http.match_info.get("model", ""), http.match_info.get("version", "")
-        found = self.service.model_statistics(grant, name, version)
-        return web.json_response({"model_stats": found, "front_end": self.service.books.front.facts()})
+        found = await self.service.model_statistics(grant, name, version)
+        text = as_text({"model_stats": found, "front_end": self.service.books.front.facts()})
+        return web.Response(body=text, content_type="application/json", charset="utf-8")
 
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(text=document_text())

@@ -65,6 +65,8 @@ class InTurn(Standing, DenseHandler):
 
     def _lost(self, exc: BaseException | None) -> None:
         """Nobody is there any more."""
+        if exc is not None:
+            exc.__traceback__ = None  # its frames hold what came, in a circle with this object
         super().connection_lost(exc)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

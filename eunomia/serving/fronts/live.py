@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cache
 from importlib import resources
 from itertools import islice
@@ -91,7 +92,7 @@ def state_of(service: Service, only: str | None) -> Json:
     def name(tenant: str) -> str:
         return tenant if only in (None, tenant) else "others"
 
-    waiting = [dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs()]
+    waiting = Counter(dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs())
     history = service.books.history
     last = islice(reversed(history.runs), MOST_RUNS)
     runs = [r for r in last if r.end_s > now_s - SHOWN_S][::-1]
@@ -126,7 +127,7 @@ def state_of(service: Service, only: str | None) -> Json:
             ]
             for r in runs
         ],
-        "waiting": len(waiting),
+        "waiting": waiting.total(),
         "preemptions": dispatcher.preemptions,
         "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
         "seconds": history.rates(only),
@@ -135,7 +136,7 @@ def state_of(service: Service, only: str | None) -> Json:
     }
 
 
-def _pairs(service: Service, waiting: list[str], now_s: float) -> list[Json]:
+def _pairs(service: Service, waiting: Counter[str], now_s: float) -> list[Json]:
     dispatcher = service.pool.dispatcher
     rows = []
     for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
@@ -151,7 +152,7 @@ def _pairs(service: Service, waiting: list[str], now_s: float) -> list[Json]:
                 "sli": None if math.isnan(indicator.sli) else indicator.sli,
                 "count": indicator.count,
                 "met": None if slo is None or math.isnan(indicator.sli) else indicator.gap <= 0.0,
-                "waiting": waiting.count(agreement.tenant),
+                "waiting": waiting[agreement.tenant],
             }
         )
     return sorted(rows, key=lambda row: (str(row["tenant"]), str(row["model"])))

@@ -5,8 +5,11 @@ They are written up a moment after the answer; whoever reads them finds every an
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from eunomia.core.data import Json
 from eunomia.serving.dispatch.later import Later
 from eunomia.serving.models.repository import key_of
 from eunomia.serving.observe.front import FrontEnd
@@ -61,10 +64,21 @@ class Books:
     def statistics(self, key: str, only: str | None) -> ModelStatistics:
         """Of a network's version, for a tenant; None = for all together."""
         self._later.settle()
-        found = ModelStatistics()
-        for tenant, own in self._statistics.get(key, {}).items():
-            if only in (None, tenant):
-                found.join(own)
+        found, kept = ModelStatistics(), self._statistics.get(key, {})
+        for tenant in kept if only is None else kept.keys() & {only}:
+            found.join(kept[tenant])
+        return found
+
+    async def statistics_of(
+        self, keys: Sequence[str], only: str | None, begin: Callable[[], None]
+    ) -> list[Json]:
+        """Of several, each in a turn of the event loop: of 1,000 tenants one takes half a millisecond."""
+        found = list[Json]()
+        for key in keys:
+            if found:
+                await asyncio.sleep(0)
+                begin()
+            found.append(self.statistics(key, only).content(key))
         return found
 
     def retired(self, request: Retired, now_s: float, wall_s: float) -> None:

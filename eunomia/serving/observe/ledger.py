@@ -207,8 +207,8 @@ class Ledger:
     def _begin_segment(self) -> int | None:
         """The journal starts anew; the descriptor of the old one, or None where the disk refuses."""
         before, old = self._segment, self._file
-        self._segment = 1 + max([before, *map(number, journals(self.folder))])
         try:
+            self._segment = 1 + max([before, *map(number, journals(self.folder))])
             self._file = self._open_segment()
         except OSError as error:
             self._segment = before

@@ -158,13 +158,12 @@ class GrpcFront:
         )
         return ParseDict({"config": config}, pb.ModelConfigResponse())
 
-    def ModelStatistics(self, request: Versioned, call: Call) -> Answer:  # noqa: N802, D102
+    async def ModelStatistics(self, request: Versioned, call: Call) -> Response:  # noqa: N802, D102
         grant = self.service.identify(caller_of(call))
-        found = self.service.model_statistics(grant, request.name, request.version)
-        return stated(found) if len(found) <= STATED else self._stated(found)
+        return await self._stated(await self.service.model_statistics(grant, request.name, request.version))
 
     async def _stated(self, found: Sequence[Json]) -> Response:
-        """Of many networks, in several turns of the event loop."""
+        """In several turns of the event loop, if they are many."""
         message = pb.ModelStatisticsResponse()
         for n in range(0, len(found), STATED):
             message.MergeFrom(stated(found[n : n + STATED]))

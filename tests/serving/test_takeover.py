@@ -391,3 +391,16 @@ def test_why_a_port_is_taken() -> None:
             "Address already in use; another program"
         )
     assert not why_taken("127.0.0.1", 0)
+
+
+@pytest.mark.parametrize("mine", [0, 1, None])
+def test_a_port_of_grpc_that_is_not_kept_is_said(caplog: pytest.LogCaptureFixture, mine: int | None) -> None:
+    """Its clients were refused from then on, and nobody read why."""
+    with socket.create_server(("127.0.0.1", 0)) as before:
+        port = before.getsockname()[1]
+        handed = Estate((), [os.dup(before.fileno())], None, ()).rpc_at(mine)
+        for one in handed:
+            one.close()
+    assert bool(handed) == (mine == 0)
+    told = f"the server before serves gRPC at port {port}, and this one does not: its clients there are refused now"
+    assert (told in caplog.text) == (mine != 0)

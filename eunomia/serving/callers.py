@@ -32,9 +32,9 @@ class Callers:
             if grant is not None:
                 return grant
         named = f"no tenant is called {names[0]!r:.100}" if names else "the caller names no tenant"
+        default = "" if DEFAULT_TENANT in names else f", and the server has no tenant '{DEFAULT_TENANT}'"
         raise Unauthenticated(
-            f"{named}, and the server has no tenant '{DEFAULT_TENANT}': "
-            "name one of its tenants (header x-tenant-id, --tenant of eunomia load)"
+            f"{named}{default}: name one of its tenants (header x-tenant-id, --tenant of eunomia load)"
         )
 
     def tenant_of(self, caller: Caller) -> str:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from eunomia.serving.protocol.errors import Forbidden, Unauthenticated
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.visit import Caller
+
+log = logging.getLogger("eunomia.serving")
+
+
+def tell_change(what: str, by: Grant) -> None:
+    """What an administrator has changed stands in the log: nothing else keeps it."""
+    log.warning("%s (by '%s')", what, by.name)
 
 
 class Callers:

@@ -166,3 +166,14 @@ def test_a_value_that_makes_a_run_long_closes_its_class_for_a_while() -> None:
     assert not desk.ask(BRONZE, 1)
     desk.clock.time_s += SEEN_S
     assert all(desk.ask(BRONZE, 1) for _ in range(50)), "one that is short opens it"
+
+
+def test_an_operator_whose_shapes_are_right_is_not_asked_for_shapes(caplog: pytest.LogCaptureFixture) -> None:
+    """Inputs of the trial's own size were refused, as the machine was busy, with the advice to give usual shapes."""
+    desk = Desk(GOLD, BRONZE)
+    assert desk.ask(BRONZE, 1, took_s=1.0) and not desk.ask(BRONZE, 1)
+    (said,) = [record.getMessage() for record in caplog.records if "are refused" in record.getMessage()]
+    assert said.startswith(
+        "inputs of 'net' are refused, though they have its trial's sizes: they hold a device for 1000 ms"
+    )
+    assert "others can wait for 25 ms" in said and "max_block_ms" in said and "shapes" not in said

@@ -96,13 +96,24 @@ class Holding:
             return None
         if not (found or seen_s or self._state.costs.evident(job.cost_row)):
             raise self._untried(grant.name, job, longest_s)
-        self._say(job)
+        self._say(job, longest_s, bound_s)
         raise too_large(grant.name, longest_s, bound_s)
 
-    def _say(self, job: Job) -> None:
+    def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
         """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
-        if job.network.index not in self._said:
-            self._said.add(job.network.index)
+        if job.network.index in self._said:
+            return
+        self._said.add(job.network.index)
+        if job.cost_row == job.network.first_row:
+            log.warning(
+                "inputs of '%s' are refused, though they have its trial's sizes: they hold a device for %.0f ms now, "
+                "and others can wait for %.0f ms; give the device cores that nobody else uses, give those others "
+                "longer deadlines, or set max_block_ms",
+                job.network.name,
+                longest_s * 1e3,
+                bound_s * 1e3,
+            )
+        else:
             log.warning(
                 "some inputs of '%s' are refused, as they would hold a device for too long: it is cut for sizes of "
                 "its trial; give usual ones as shapes in its [[network]], or of models_dir in NAME.toml or "

@@ -204,4 +204,5 @@ def _announce(server: Server, quiet: bool, as_json: bool) -> None:
         return
     typer.echo(f"ready: {ready['http']}" + (f", gRPC {ready['grpc']}" if ready["grpc"] else ""))
     if not quiet:
-        typer.echo(f"models: {', '.join(ready['models'] or ['none'])}\nCtrl-C drains and stops")
+        none = "none yet; those of models_dir are loaded by POST /v2/repository/models/NAME/load"
+        typer.echo(f"models: {', '.join(ready['models'] or [none])}\nCtrl-C drains and stops")

@@ -94,14 +94,16 @@ class Holding:
             return found
         if self._probed(grant.name, job, found=found):
             return None
+        self._say(job, longest_s, bound_s)
         if not (found or seen_s or self._state.costs.evident(job.cost_row)):
             raise self._untried(grant.name, job, longest_s)
-        self._say(job, longest_s, bound_s)
         raise too_large(grant.name, longest_s, bound_s)
 
     def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
         """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
-        if job.network.index in self._said:
+        if job.network.index in self._said or self._strange(
+            job.network
+        ):  # the log has said so when it was loaded
             return
         self._said.add(job.network.index)
         if job.cost_row == job.network.first_row:
@@ -115,8 +117,8 @@ class Holding:
             )
         else:
             log.warning(
-                "some inputs of '%s' are refused, as they would hold a device for too long: it is cut for sizes of "
-                "its trial; give usual ones as shapes in its [[network]], or of models_dir in NAME.toml or "
+                "some inputs of '%s' are refused, as they would or may hold a device for too long: it is cut for sizes "
+                "of its trial; give usual ones as shapes in its [[network]], or of models_dir in NAME.toml or "
                 "NAME/config.toml",
                 job.network.name,
             )
@@ -248,7 +250,8 @@ class Holding:
         length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "any time"
         return Untried(
             f"no input of this size has run yet, the server could not try one on '{job.network.name}', and it may hold "
-            f"a device for {length}; tenant '{tenant}' may try one such input at a time: again later",
+            f"a device for {length}; tenant '{tenant}' may try one such input at a time: again later, or "
+            "have its operator give usual sizes (shapes)",
             retry_after_s=max(wait_s, 0.001),
         )
 

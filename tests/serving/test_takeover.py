@@ -30,7 +30,7 @@ from eunomia.serving.takeover.line import Estate, Predecessor, address_of
 from eunomia.serving.takeover.sockets import why_taken
 from tests import children
 from tests.patience import PATIENCE_S, until, until_async
-from tests.serving.live import GOLD
+from tests.serving.live import GOLD, running
 from tests.serving.process import IMAGE, Process, ports, process, write_server
 
 
@@ -404,3 +404,20 @@ def test_a_port_of_grpc_that_is_not_kept_is_said(caplog: pytest.LogCaptureFixtur
     assert bool(handed) == (mine == 0)
     told = f"the server before serves gRPC at port {port}, and this one does not: its clients there are refused now"
     assert (told in caplog.text) == (mine != 0)
+
+
+def test_a_takeover_from_another_spelling_of_the_host_says_what_it_looks_for(tmp_path: Path) -> None:
+    """It was told to end the program that listens there: the very server that it was to take over from."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with (
+            pytest.raises(
+                OutputError,
+                match=f"http_port = {port} .*found no server of this user that has this very host",
+            ),
+            running(tmp_path, http_port=port, host="localhost", takeover=True),
+        ):
+            pass
+        with pytest.raises(OutputError) as plain, running(tmp_path, http_port=port):
+            pass
+        assert "takeover" not in str(plain.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,12 +57,7 @@ class LoadOptions:
         return stream | ({"key_env": self.key_env} if self.key_env else {})
 
 
-SCHEMES = {
-    "http": ("http", False),
-    "https": ("http", True),
-    "grpc": ("grpc", False),
-    "grpcs": ("grpc", True),
-}  # protocol, with TLS
+REFUSED = re.compile(r"\[(400|StatusCode.INVALID_ARGUMENT)\]")
 ENOUGH = 0.9  # of the answers: fewer in time are worth a remark
 MEASURED = (
     "latency runs from the intended send time to the answer here; the server's own figures from a request that it has "
@@ -116,16 +112,7 @@ def _config(what: str, stream: Data, sets: list[str]) -> LoadConfig:
         return load_traffic(what, sets)
     if stream["model"] is None:
         raise ConfigError(f"say which model to ask at {what}: --model NAME")
-    return traffic_from({**_address(what), "stream": [stream]}, sets, "load")
-
-
-def _address(what: str) -> Data:
-    """As a load file writes it; without a scheme it is of gRPC."""
-    scheme, found, place = what.partition("://")
-    if not found or scheme not in SCHEMES:
-        return {"url": what}
-    protocol, tls = SCHEMES[scheme]
-    return {"url": place.rstrip("/"), "protocol": protocol, "tls": tls}
+    return traffic_from({"url": what, "stream": [stream]}, sets, "load")
 
 
 def _sent(config: LoadConfig, quiet: bool) -> Result:
@@ -176,8 +163,21 @@ def _print(result: Result) -> None:
     say(MEASURED)
     if result["ended_early"]:
         note("ended early, by Ctrl-C: these are the requests that were sent until then")
-    for text in filter(None, (lateness(result), remark(result))):
+    for text in filter(None, (lateness(result), remark(result), sizes(result))):
         note(text)
+
+
+def sizes(result: Result) -> str:
+    """What may help where a network refuses an input whose free sizes nobody gave; empty if it refuses none."""
+    for stream in result["streams"]:
+        guessed = result.get("guessed_shapes", {}).get(stream["model"], {})
+        if guessed and any(REFUSED.match(error) for error in stream["errors"]):
+            sent = ", ".join(f'"{name}" = {shape}' for name, shape in guessed.items())
+            return (
+                f"'{stream['model']}' leaves sizes free, and they were sent as 1; give fitting ones, by --set "
+                f"'shapes={{{sent}}}' with other numbers, or at the top of a load file"
+            )
+    return ""
 
 
 def remark(result: Result) -> str:

@@ -185,11 +185,12 @@ async def _either(stop: asyncio.Event, other: asyncio.Event | Coroutine[object, 
 def _stopping() -> list[signal.Signals]:
     """Signals that drain and stop the server.
 
-    A parent that starts it with SIGINT ignored (``nohup``, the background of a shell) protects it from
-    Ctrl-C, like every Unix program. SIGTERM always counts: it is how supervisors stop a server.
+    A parent that starts it with SIGINT ignored (the background of a shell) protects it from Ctrl-C, like every Unix
+    program. With SIGHUP ignored (``nohup``) it survives its terminal. SIGTERM always counts: it is how supervisors stop
+    a server.
     """
-    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    return [signal.SIGTERM] if ignored else [signal.SIGINT, signal.SIGTERM]
+    heard = [n for n in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+    return [*heard, signal.SIGTERM]
 
 
 def _announce(server: Server, quiet: bool, as_json: bool) -> None:
@@ -206,4 +207,5 @@ def _announce(server: Server, quiet: bool, as_json: bool) -> None:
         return
     typer.echo(f"ready: {ready['http']}" + (f", gRPC {ready['grpc']}" if ready["grpc"] else ""))
     if not quiet:
-        typer.echo(f"models: {', '.join(ready['models'] or ['none'])}\nCtrl-C drains and stops")
+        none = "none yet; those of models_dir are loaded by POST /v2/repository/models/NAME/load"
+        typer.echo(f"models: {', '.join(ready['models'] or [none])}\nCtrl-C drains and stops")

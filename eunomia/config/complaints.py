@@ -22,6 +22,11 @@ LIMITS = {
     "string_too_short": ("min_length", "it must have at least {} characters"),
     "string_too_long": ("max_length", "it must have at most {} characters"),
 }
+ONE = {
+    "it must hold at least 1 entries": "it must hold at least 1 entry",
+    "it must hold at most 1 entries": "it must hold at most 1 entry",
+    "it must have at least 1 characters": "it must not be empty",
+}
 KINDS = {
     "float_type": "a number",
     "int_type": "a whole number",
@@ -56,7 +61,9 @@ def _sentence(detail: ErrorDetails, data: object) -> str:
     if kind in LIMITS:
         name, words = LIMITS[kind]
         limit = format(context[name], "g")
-        return f"{where} is {show(value)}; {words.format(limit).replace(' 1 entries', ' 1 entry')}"
+        return f"{where} is {show(value)}; {ONE.get(words.format(limit), words.format(limit))}"
+    if kind == "string_pattern_mismatch":
+        return f"{where} is {show(value)}; it must match the regular expression {context['pattern']}"
     if kind in KINDS:
         return f"{where} is {show(value)}; it must be {KINDS[kind]}"
     if kind == "union_tag_invalid":
@@ -106,7 +113,7 @@ def key_path(location: tuple[int | str, ...], data: object, absent_last: bool = 
 def _called(part: int | str, entry: object) -> str:
     """An entry of a list by its name, where it has one, as ``--set`` takes it; anything else as it is."""
     name = entry.get("name") if isinstance(part, int) and isinstance(entry, dict) else None
-    return name if isinstance(name, str) and name else str(part)
+    return name if isinstance(name, str) and name and name.isprintable() else str(part)
 
 
 def _held(here: object, part: int | str) -> object:

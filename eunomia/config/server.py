@@ -87,10 +87,20 @@ def _without_slash(name: str) -> str:
     return name
 
 
+def _printable(name: str) -> str:
+    """A line of the log stays one, and a header can name it."""
+    if not name.isprintable() or name != name.strip():
+        raise wrong(f"{name!r} begins or ends with a blank, or holds what cannot be printed: leave it out")
+    return name
+
+
+ShownName = Annotated[Name, AfterValidator(_printable)]
+
+
 class NetworkConfig(Section):
     """A network to load at the start: an ONNX file, or one that is built in code."""
 
-    name: Annotated[Name, AfterValidator(_without_slash)]
+    name: Annotated[ShownName, AfterValidator(_without_slash)]
     onnx: FilePath | None = None
     builtin: Literal["mobilenet-v2", "resnet50"] | None = None
     shapes: dict[str, list[Count]] = Field(
@@ -135,7 +145,7 @@ class ObjectiveConfig(Section):
 class ServedTenantConfig(Section):
     """A tenant: share, limits and objectives. ``promise`` is the former name of ``objectives``."""
 
-    name: Name
+    name: ShownName
     role: Literal["tenant", "admin"] = "tenant"
     weight: Positive = 1.0
     rate_per_s: Positive | None = None

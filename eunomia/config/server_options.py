@@ -13,19 +13,20 @@ from eunomia.config.section import Name, NotNegative, Positive, Section, Share, 
 class TracesConfig(Section):
     """OpenTelemetry traces, by OTLP over HTTP. A request with a ``traceparent`` is traced as its flag says."""
 
-    endpoint: Annotated[str, Field(pattern=r"^https?://")] = "http://127.0.0.1:4318/v1/traces"
+    endpoint: str = "http://127.0.0.1:4318/v1/traces"
     sample: Share = 0.0  # of the requests without one
 
     @model_validator(mode="after")
     def _has_a_port(self) -> Self:
         try:
             parts = urlsplit(self.endpoint)
-            named = parts.hostname is not None and parts.port != 0
+            named = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
         except ValueError:
             named = False
         if not named:
             raise wrong(
-                f"endpoint = '{self.endpoint}' names no host and port; write http://HOST:4318/v1/traces"
+                f"endpoint = '{self.endpoint}' names no host and port behind http:// or https://; write "
+                "http://HOST:4318/v1/traces"
             )
         return self
 

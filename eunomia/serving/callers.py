@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from eunomia.serving.protocol.errors import Forbidden, Unauthenticated
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.visit import Caller
+
+log = logging.getLogger("eunomia.serving")
+
+
+def tell_change(what: str, by: Grant) -> None:
+    """What an administrator has changed stands in the log: nothing else keeps it."""
+    log.warning("%s (by '%s')", what, by.name)
 
 
 class Callers:
@@ -32,9 +40,9 @@ class Callers:
             if grant is not None:
                 return grant
         named = f"no tenant is called {names[0]!r:.100}" if names else "the caller names no tenant"
+        default = "" if DEFAULT_TENANT in names else f", and the server has no tenant '{DEFAULT_TENANT}'"
         raise Unauthenticated(
-            f"{named}, and the server has no tenant '{DEFAULT_TENANT}': "
-            "name one of its tenants (header x-tenant-id, --tenant of eunomia load)"
+            f"{named}{default}: name one of its tenants (header x-tenant-id, --tenant of eunomia load)"
         )
 
     def tenant_of(self, caller: Caller) -> str:

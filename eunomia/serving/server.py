@@ -366,4 +366,6 @@ class Server:
     def _closed(self, key: str, port: int, why: str = "") -> str:
         """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""
         why = why or why_taken(self.options.host, port) or "no reason is given"
-        return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}"
+        none = "; --takeover found no server of this user that has this very host and http_port"
+        sought = none if self.options.takeover and key == "http_port" else ""
+        return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}{sought}"

@@ -177,7 +177,7 @@ STRANGERS: dict[str, dict[str, str]] = {
     "a group of replicas": {"top": 'database = "postgresql://u:hunter2@db/x"\n[replicas]\nname = "a"\ngroup = "east"'},
     "a tenant of braces": {"tenant": "it's {{ .Values.x }} {{- \"q\" }} $HOME \u00e9"},
     "a network of spaces and braces": {"network": "a b {{z}}"},
-    "a network that would be a command": {"network": 'q"\nRUN rm -rf .\n'},
+    "a network that would be a command": {"network": 'q"; RUN rm -rf . #'},
     "a network that would be a folder": {"network": ".."},
     "a GPU of another number": {"device": 'name = "g"\nbackend = "cuda"\ngpu = 5'},
     "traces outside": {"top": '[traces]\nendpoint = "https://collector.example/v1/traces"'},
@@ -212,7 +212,7 @@ def test_files_of_strangers_are_valid_the_same_as_a_chart_and_hold_no_password(
         ({"top": 'policy = "best.json"'}, "policy = 'best.json' is a file, which no image holds"),
         (
             {"top": '[traces]\nendpoint = "http://box:99999/v1"'},
-            "names no host and port; write http://HOST:4318",
+            "names no host and port behind http:// or https://; write http://HOST:4318",
         ),
         ({"top": '[traces]\nendpoint = "http:///v1"'}, "names no host and port"),
         ({"network": "a/b"}, "'a/b' holds '/'"),

@@ -356,3 +356,31 @@ def test_devices_without_a_bound_share_what_the_machine_has() -> None:
     made = server_options(server_from({**SERVER, "device": devices}, (), "f.toml", None))
     *unbound, bound = [device.memory_bytes for device in made.devices]
     assert bound == 5 * 2**20 and sum(unbound) <= 0.75 * machine_bytes() and len({*unbound}) == 1
+
+
+@pytest.mark.parametrize("name", ["gold\n", " gold", "go\tld", "go\x1bld"])
+@pytest.mark.parametrize("kind", ["tenant", "network"])
+def test_names_that_no_header_can_carry_are_refused(kind: str, name: str) -> None:
+    """As it was, a server began that nobody could ask as this tenant, with a log of broken lines."""
+    table = {"tenant": {"name": name}, "network": {"name": name, "onnx": "n.onnx"}}[kind]
+    with pytest.raises(ConfigError, match="begins or ends with a blank, or holds what cannot be printed"):
+        server_from({**SERVER, kind: [table]}, (), "f.toml", None)
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    ({}, True), ({"role": "admin"}, True), ({"role": "admin", "key_sha256": ["0" * 64]}, False),
+])  # fmt: skip
+def test_a_folder_that_nobody_may_load_from_is_pointed_out(
+    change: dict[str, object], told: bool, tmp_path: Path
+) -> None:
+    """As it was, the server began with no network, and nobody could ever change that."""
+    table = {
+        **SERVER,
+        "models_dir": str(tmp_path),
+        "cache_dir": "c",
+        "tenant": [{"name": "default"} | change],
+    }
+    said = list[str]()
+    options = server.server_options(server_from(table, (), "f.toml", tmp_path), said.append)
+    server.close(options.directory)
+    assert any(text.startswith("nobody may load what is in models_dir") for text in said) == told

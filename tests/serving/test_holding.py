@@ -110,7 +110,9 @@ def test_the_log_says_once_that_others_wait_for_a_network_that_cannot_pause(
     assert said.startswith("'net' holds a device for 90 ms without a pause") and "wait for 25 ms" in said
 
 
-def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good() -> None:
+def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """As it was, 413 said of sizes that never ran that they are too large; 30 s later they were served."""
     desk = Desk(GOLD, BRONZE, quadratic=False)
     jobs = [Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(n,)) for n in (3000, 9000)]
@@ -122,6 +124,9 @@ def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good() -> None
     ) as told:
         desk.holding.check(BRONZE, jobs[1])
     assert (told.value.http, told.value.retry_after_s) == (429, AGAIN_S)
+    assert str(told.value).endswith("again later, or have its operator give usual sizes (shapes)")
+    (said,) = caplog.messages  # 59 of 60 pictures were refused, and the log was empty
+    assert "some inputs of 'net' are refused" in said and "shapes in its [[network]]" in said
     desk.clock.time_s += AGAIN_S
     assert desk.ask(BRONZE, 9000)
 
@@ -166,3 +171,14 @@ def test_a_value_that_makes_a_run_long_closes_its_class_for_a_while() -> None:
     assert not desk.ask(BRONZE, 1)
     desk.clock.time_s += SEEN_S
     assert all(desk.ask(BRONZE, 1) for _ in range(50)), "one that is short opens it"
+
+
+def test_an_operator_whose_shapes_are_right_is_not_asked_for_shapes(caplog: pytest.LogCaptureFixture) -> None:
+    """Inputs of the trial's own size were refused, as the machine was busy, with the advice to give usual shapes."""
+    desk = Desk(GOLD, BRONZE)
+    assert desk.ask(BRONZE, 1, took_s=1.0) and not desk.ask(BRONZE, 1)
+    (said,) = [record.getMessage() for record in caplog.records if "are refused" in record.getMessage()]
+    assert said.startswith(
+        "inputs of 'net' are refused, though they have its trial's sizes: they hold a device for 1000 ms"
+    )
+    assert "others can wait for 25 ms" in said and "max_block_ms" in said and "shapes" not in said

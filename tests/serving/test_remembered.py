@@ -8,6 +8,7 @@ import shutil
 import signal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -171,3 +172,17 @@ def test_names_that_are_paths_are_passed_over_and_a_device_that_died_is_waited_f
     asyncio.run(load_again(networks))
     assert asked == [["1", "2"]] * 3 + [["1"]]  # what no one foresaw ends no start
     assert "a fault of ours" in caplog.text
+
+
+def test_a_network_that_the_new_file_left_out_is_told_from_one_whose_folder_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """After a takeover with another file the log promised that the network would come back."""
+    networks = Mock(
+        remembered={"away": ["1"]}, ready_versions=Mock(return_value=[]), has=Mock(return_value=False)
+    )
+    asyncio.run(load_again(networks, ["away", "dropped"]))
+    assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+        "network 'away' was loaded before",
+        "network 'dropped' served until now",
+    ]

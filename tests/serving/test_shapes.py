@@ -312,7 +312,9 @@ def test_long_inputs_of_one_tenant_do_not_lock_out_short_ones_of_another(tmp_pat
             for _ in range(40):
                 with suppress(Expired):  # it may have to wait on a busy machine; but it is never refused
                     await ask("gold", 16, long_s / 3.0)
-            with pytest.raises(Hopeless, match="the network alone takes"):
+            with pytest.raises(
+                Hopeless, match="the network alone takes.*the timeout is .*: set a longer one, or send less"
+            ):
                 for _ in range(3):  # one of them may be a probe
                     with suppress(Expired):
                         await ask("bronze", 1500, long_s / 10.0)

@@ -93,19 +93,23 @@ def test_why_a_server_does_not_start_is_raised() -> None:
 
 
 def test_a_server_that_its_parent_protects_from_ctrl_c_serves_on(tmp_path: Path) -> None:
-    """As under ``nohup`` and in the background of a shell: SIGINT stays ignored, SIGTERM does not."""
-    with process(write_server(tmp_path), ignoring=[signal.SIGINT, signal.SIGTERM]) as server:
+    """As under ``nohup`` and in the background of a shell: SIGINT and SIGHUP stay ignored, SIGTERM does not."""
+    with process(write_server(tmp_path), ignoring=[signal.SIGINT, signal.SIGHUP, signal.SIGTERM]) as server:
         server.process.send_signal(signal.SIGINT)
+        server.process.send_signal(signal.SIGHUP)
         assert [server.infer() for _ in range(5)] == [200] * 5
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_all_processes_ends_no_device_before_its_requests(
     tmp_path: Path, sent: signal.Signals
 ) -> None:
-    """As service managers and ``timeout`` send it: the devices died while the server drained."""
+    """As service managers and ``timeout`` send it: the devices died while the server drained.
+
+    A terminal that was closed (SIGHUP) ended the server at once, with all requests inside.
+    """
     with process(write_server(tmp_path), errors=tmp_path / "said.txt") as server:
         assert server.infer() == 200
         os.killpg(server.process.pid, sent)

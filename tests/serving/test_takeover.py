@@ -30,7 +30,7 @@ from eunomia.serving.takeover.line import Estate, Predecessor, address_of
 from eunomia.serving.takeover.sockets import why_taken
 from tests import children
 from tests.patience import PATIENCE_S, until, until_async
-from tests.serving.live import GOLD
+from tests.serving.live import GOLD, running
 from tests.serving.process import IMAGE, Process, ports, process, write_server
 
 
@@ -391,3 +391,33 @@ def test_why_a_port_is_taken() -> None:
             "Address already in use; another program"
         )
     assert not why_taken("127.0.0.1", 0)
+
+
+@pytest.mark.parametrize("mine", [0, 1, None])
+def test_a_port_of_grpc_that_is_not_kept_is_said(caplog: pytest.LogCaptureFixture, mine: int | None) -> None:
+    """Its clients were refused from then on, and nobody read why."""
+    with socket.create_server(("127.0.0.1", 0)) as before:
+        port = before.getsockname()[1]
+        handed = Estate((), [os.dup(before.fileno())], None, ()).rpc_at(mine)
+        for one in handed:
+            one.close()
+    assert bool(handed) == (mine == 0)
+    told = f"the server before serves gRPC at port {port}, and this one does not: its clients there are refused now"
+    assert (told in caplog.text) == (mine != 0)
+
+
+def test_a_takeover_from_another_spelling_of_the_host_says_what_it_looks_for(tmp_path: Path) -> None:
+    """It was told to end the program that listens there: the very server that it was to take over from."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with (
+            pytest.raises(
+                OutputError,
+                match=f"http_port = {port} .*found no server of this user that has this very host",
+            ),
+            running(tmp_path, http_port=port, host="localhost", takeover=True),
+        ):
+            pass
+        with pytest.raises(OutputError) as plain, running(tmp_path, http_port=port):
+            pass
+        assert "takeover" not in str(plain.value)

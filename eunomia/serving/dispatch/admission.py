@@ -76,10 +76,13 @@ class Admission:
 
     def _check(self, job: Job) -> None:
         if self.refuses(job):
-            what = "timeout" if job.hard_timeout_s < job.deadline_s else "deadline"
+            hard = job.hard_timeout_s <= job.deadline_s
+            what, remedy = (
+                ("timeout", "set a longer one") if hard else ("deadline", "claim a longer one by slo_ms")
+            )
             raise Hopeless(
                 f"the network alone takes {self._state.rest_s(job) * 1e3:.1f} ms with inputs of this size, "
-                f"and the {what} is {_left_s(job) * 1e3:.1f} ms away"
+                f"and the {what} is {_left_s(job) * 1e3:.1f} ms away: {remedy}, or send less"
             )  # to ask again would not help
         if not math.isfinite(self._state.rest_s(job)):
             raise Unavailable(f"no device can run '{job.network.name}' now", retry_after_s=1.0)

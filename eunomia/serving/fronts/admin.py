@@ -13,6 +13,7 @@ from aiohttp import web
 
 from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, OutputError
+from eunomia.serving.callers import tell_change
 from eunomia.serving.fronts.body import control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.lots import json_list
@@ -93,42 +94,46 @@ class AdminFront:
         return web.json_response(as_json(grant))
 
     async def _put(self, http: web.Request) -> web.Response:
-        directory = self._directory(http)
+        directory, by = self._directory(http)
         content = await control_of(http, GRANT_BYTES, EMPTY)
         grant = read_grant(http.match_info["tenant"], content)
         self._must_know_networks(grant)
         await self._asked(directory.put, grant)
+        tell_change(f"tenant '{grant.name}' is changed", by)
         return web.json_response(as_json(grant))
 
     async def _remove(self, http: web.Request) -> web.Response:
-        name = _name(http)
-        if not await self._asked(self._directory(http).remove, name):
+        name, (directory, by) = _name(http), self._directory(http)
+        if not await self._asked(directory.remove, name):
             raise self._unknown(name)
         self.service.regions.unregister(name, "")
+        tell_change(f"tenant '{name}' is deleted", by)
         return web.json_response({})
 
     async def _keys(self, http: web.Request) -> web.Response:
-        found = await self._asked(self._directory(http).keys, _name(http))
+        found = await self._asked(self._directory(http)[0].keys, _name(http))
         return web.json_response(
             [{"hint": k.hint, "created_s": k.created_s, "expires_s": k.expires_s} for k in found]
         )
 
     async def _issue(self, http: web.Request) -> web.Response:
-        directory = self._directory(http)
+        directory, by = self._directory(http)
         content = only(await control_of(http), "lifetime_s", what="a new key")
         lifetime_s = number(content, "lifetime_s")
-        key = await self._asked(directory.issue_key, _name(http), lifetime_s)
+        key = await self._asked(directory.issue_key, name := _name(http), lifetime_s)
+        tell_change(f"tenant '{name}' has one more key", by)
         return web.json_response({"key": key})
 
     async def _rotate(self, http: web.Request) -> web.Response:
-        directory = self._directory(http)
+        directory, by = self._directory(http)
         content = only(await control_of(http), "grace_s", what="a rotation")
         grace_s = number(content, "grace_s", or_zero=True) or 0.0
-        key = await self._asked(directory.rotate_key, _name(http), grace_s)
+        key = await self._asked(directory.rotate_key, name := _name(http), grace_s)
+        tell_change(f"tenant '{name}' has a new key, its older ones end after {grace_s:g} s", by)
         return web.json_response({"key": key})
 
     async def _revoke(self, http: web.Request) -> web.Response:
-        directory, tenant = self._directory(http), _name(http)
+        (directory, by), tenant = self._directory(http), _name(http)
         only(await control_of(http), what="revoking (which key is said as ?hint=)")
         only(http.query, "hint", what="revoking")
         hint = http.query.get("hint")
@@ -137,6 +142,7 @@ class AdminFront:
         gone = await self._asked(directory.revoke_keys, tenant, hint or "")
         if hint is not None and gone == 0:
             raise NotFound(f"no living key of tenant '{tenant}' has the hint '{hint}'")
+        tell_change(f"tenant '{tenant}' has {gone} keys less", by)
         return web.json_response({"revoked": gone})
 
     def _must_know_networks(self, grant: Grant) -> None:
@@ -176,13 +182,14 @@ class AdminFront:
             with contextlib.suppress(OutputError):
                 await asyncio.to_thread(self.service.directory.catch_up)
 
-    def _directory(self, http: web.Request) -> DatabaseDirectory:
-        self.service.require_admin(caller_of(http))
+    def _directory(self, http: web.Request) -> tuple[DatabaseDirectory, Grant]:
+        """And who asks: a change may end its key."""
+        by = self.service.require_admin(caller_of(http))
         if not isinstance(self.service.directory, DatabaseDirectory):
             raise BadRequest(
                 'tenants stand in the server\'s file; give it database = "sqlite:///..." to change them'
             )
-        return self.service.directory
+        return self.service.directory, by
 
 
 def _name(http: web.Request) -> str:

@@ -13,6 +13,7 @@ from aiohttp.typedefs import Middleware
 
 from eunomia.core.data import Json
 from eunomia.core.version import __version__
+from eunomia.serving.callers import tell_change
 from eunomia.serving.devices.messages import Port, Ports
 from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.fronts import fronts
@@ -252,14 +253,16 @@ class HttpFront:
         return await json_list(shown, self.service.rota.begin)
 
     async def _load(self, http: web.Request) -> web.Response:
-        self.service.require_admin(caller_of(http))
+        by, name = self.service.require_admin(caller_of(http)), http.match_info["model"]
         await without_parameters(http)
-        await self.service.repository.load(http.match_info["model"])
+        await self.service.repository.load(name)
+        tell_change(f"network '{name}' is loaded", by)
         return web.Response()
 
     async def _unload(self, http: web.Request) -> web.Response:
-        self.service.require_admin(caller_of(http))
-        await self.service.repository.unload(http.match_info["model"])
+        by, name = self.service.require_admin(caller_of(http)), http.match_info["model"]
+        await self.service.repository.unload(name)
+        tell_change(f"network '{name}' is unloaded", by)
         return web.Response()
 
     # --- shared memory ---------------------------------------------------------------------------------

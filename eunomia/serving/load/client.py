@@ -36,7 +36,7 @@ class TritonClient:
     def __init__(
         self, url: str, protocol: str, streams: Sequence[LoadStream], timeout_s: float, ca: str | None = None
     ) -> None:
-        if "://" in url or url.startswith("/") or (protocol == "grpc" and ":" not in url):
+        if "://" in url or url.startswith("/") or not _port_is_one(url, protocol):
             raise ConfigError(
                 f"'{url}' is no address to send requests to; write HOST:PORT, as 127.0.0.1:8001"
             )
@@ -49,25 +49,37 @@ class TritonClient:
             {"conn_limit": 10_000, "conn_timeout": timeout_s} if protocol == "http" else {}
         )
         if ca is not None:
-            more |= {"ssl": True} | (
-                trusting(ca) if protocol == "http" else {"root_certificates": ca or None}
-            )
+            trust = trusting(ca)
+            more |= {"ssl": True} | (trust if protocol == "http" else {"root_certificates": ca or None})
         self._url, self._http, self._module = url, protocol == "http", module
         self._client = module.InferenceServerClient(url, **more)
         self._inputs: dict[str, list[object]] = {}
+        self.guessed: dict[
+            str, dict[str, list[int]]
+        ] = {}  # shapes with free sizes set to 1, by network and input
 
     async def prepare(self, shapes: Mapping[str, Sequence[int]], seed: int) -> None:
-        """Ask for the networks' inputs and make them; raises OutputError when the server refuses or does not answer."""
-        rng = np.random.default_rng(seed)
+        """Ask for the networks' inputs and make them; raises OutputError when the server refuses or does not answer,
+        ConfigError for a shape of no input."""
+        rng, names = np.random.default_rng(seed), dict[str, None]()
         for stream in self._streams:
             if stream.model in self._inputs:
                 continue
             try:
                 metadata = await self._metadata(stream)
             except Exception as error:  # whatever the client or the network under it raises
-                raise OutputError(self._refused(stream, str(error)[:600])) from None
+                raise OutputError(self._refused(stream, " ".join(str(error).split())[:600])) from None
             ports = metadata.get("inputs", [])  # over gRPC an empty list is left out, and an empty shape, too
             self._inputs[stream.model] = [self._input(port, shapes, rng) for port in ports]
+            names |= {port["name"]: None for port in ports}
+            if free := {
+                port["name"]: _sizes(port) for port in ports if _free(port) and port["name"] not in shapes
+            }:
+                self.guessed[stream.model] = free
+        if strange := [name for name in shapes if name not in names]:
+            raise ConfigError(
+                f"shapes names '{strange[0]}', which is no input; the inputs are: {', '.join(names)}"
+            )
 
     async def owners(self) -> list[str]:
         """The tenant of each stream, as the server names it; of other servers, as the stream does."""
@@ -104,7 +116,9 @@ class TritonClient:
             )
         protocol = "HTTP" if self._http else "gRPC"
         asked = f"model '{stream.model}' cannot be asked at {self._url} over {protocol}"
-        known = "model" in why.lower() and stream.model in why  # the server has answered
+        known = (
+            "model" in why.lower() and stream.model in why
+        ) or "no tenant" in why  # the server has answered
         return (
             f"{asked}: {why}" if known else f"{asked} (is that its {protocol} address, as HOST:PORT?): {why}"
         )
@@ -139,12 +153,29 @@ class TritonClient:
     def _input(self, port: Port, shapes: Mapping[str, Sequence[int]], rng: np.random.Generator) -> object:
         from eunomia.serving.devices.messages import DATATYPES
 
-        shape = list(shapes.get(port["name"], [max(int(d), 1) for d in port.get("shape", [])]))
+        shape = list(shapes.get(port["name"], _sizes(port)))
         dtype = DATATYPES[port["datatype"]]
         array = rng.random(shape, np.float32).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype)
         tensor = self._module.InferInput(port["name"], shape, port["datatype"])
         tensor.set_data_from_numpy(array)
         return tensor
+
+
+def _free(port: Port) -> bool:
+    return any(int(size) < 0 for size in port.get("shape", []))
+
+
+def _sizes(port: Port) -> list[int]:
+    """Free ones are 1."""
+    return [max(int(size), 1) for size in port.get("shape", [])]
+
+
+def _port_is_one(url: str, protocol: str) -> bool:
+    """Over HTTP it may be left out, and a path may follow."""
+    host, found, port = url.partition("/")[0].rpartition(":")
+    if not found or port.endswith("]"):  # an IPv6 address
+        return protocol == "http"
+    return host != "" and port.isdecimal() and 0 < int(port) < 65536
 
 
 def trusting(ca: str) -> dict[str, object]:

@@ -60,7 +60,7 @@ class Lag(TypedDict):
 
 
 class Result(TypedDict):
-    """A load, as it is kept and printed; ``seed`` and ``url`` are added by who sent it."""
+    """A load, as it is kept and printed; ``seed``, ``url`` and ``guessed_shapes`` are added by who sent it."""
 
     streams: list[StreamResult]
     total: Numbers
@@ -73,6 +73,7 @@ class Result(TypedDict):
     ended_early: bool  # by Ctrl-C: all figures are of what was sent until then
     seed: NotRequired[int]
     url: NotRequired[str]
+    guessed_shapes: NotRequired[dict[str, dict[str, list[int]]]]  # free sizes set to 1, by network and input
 
 
 def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float = 0.0) -> Result:

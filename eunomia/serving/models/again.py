@@ -10,6 +10,8 @@ from eunomia.serving.models.repository import AWAY_S, Repository
 from eunomia.serving.protocol.errors import ServingError, Unavailable
 
 log = logging.getLogger("eunomia.serving")
+GONE = "network '%s' was loaded before, and has no file now: a start that finds one loads it"
+DROPPED = "network '%s' served until now, and neither the server file nor models_dir has it: nobody can ask it any more"
 TRIES = 30  # with a device that has died, and comes back
 
 
@@ -24,9 +26,7 @@ async def load_again(networks: Repository, others: Iterable[str] = ()) -> None:
         if networks.ready_versions(name):
             continue
         if not networks.has(name):
-            log.warning(
-                "network '%s' was loaded before, and has no file now: a start that finds one loads it", name
-            )
+            log.warning(GONE if name in wanted else DROPPED, name)
             continue
         versions = sorted(wanted.get(name, ()), key=int)
         while not await _loads(networks, name, versions) and len(versions) > 1:

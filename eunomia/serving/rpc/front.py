@@ -15,6 +15,7 @@ from tritonclient.grpc import service_pb2 as pb
 
 from eunomia.core.data import Json
 from eunomia.core.version import __version__
+from eunomia.serving.callers import tell_change
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
 from eunomia.serving.http2.call import Call, Taker
@@ -186,14 +187,16 @@ class GrpcFront:
         )
 
     async def RepositoryModelLoad(self, request: Managed, call: Call) -> Response:  # noqa: N802, D102
-        self.service.require_admin(caller_of(call))
+        by = self.service.require_admin(caller_of(call))
         check_load(request.parameters)
         await self.service.repository.load(request.model_name)
+        tell_change(f"network '{request.model_name}' is loaded", by)
         return pb.RepositoryModelLoadResponse()
 
     async def RepositoryModelUnload(self, request: Managed, call: Call) -> Response:  # noqa: N802, D102
-        self.service.require_admin(caller_of(call))
+        by = self.service.require_admin(caller_of(call))
         await self.service.repository.unload(request.model_name)
+        tell_change(f"network '{request.model_name}' is unloaded", by)
         return pb.RepositoryModelUnloadResponse()
 
     # --- shared memory ---------------------------------------------------------------------------------

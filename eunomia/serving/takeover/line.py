@@ -52,6 +52,11 @@ class Estate:
         if here and port is not None and port in (0, here[0].getsockname()[1]):
             return here
         for one in here:
+            log.warning(
+                "the server before serves gRPC at port %d, and this one does not: its clients there are refused now; "
+                "for no gap, keep the port until they have moved",
+                one.getsockname()[1],
+            )
             one.close()
         return []
 

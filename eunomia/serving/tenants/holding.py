@@ -94,18 +94,31 @@ class Holding:
             return found
         if self._probed(grant.name, job, found=found):
             return None
+        self._say(job, longest_s, bound_s)
         if not (found or seen_s or self._state.costs.evident(job.cost_row)):
             raise self._untried(grant.name, job, longest_s)
-        self._say(job)
         raise too_large(grant.name, longest_s, bound_s)
 
-    def _say(self, job: Job) -> None:
+    def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
         """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
-        if job.network.index not in self._said:
-            self._said.add(job.network.index)
+        if job.network.index in self._said or self._strange(
+            job.network
+        ):  # the log has said so when it was loaded
+            return
+        self._said.add(job.network.index)
+        if job.cost_row == job.network.first_row:
             log.warning(
-                "some inputs of '%s' are refused, as they would hold a device for too long: it is cut for sizes of "
-                "its trial; give usual ones as shapes in its [[network]], or of models_dir in NAME.toml or "
+                "inputs of '%s' are refused, though they have its trial's sizes: they hold a device for %.0f ms now, "
+                "and others can wait for %.0f ms; give the device cores that nobody else uses, give those others "
+                "longer deadlines, or set max_block_ms",
+                job.network.name,
+                longest_s * 1e3,
+                bound_s * 1e3,
+            )
+        else:
+            log.warning(
+                "some inputs of '%s' are refused, as they would or may hold a device for too long: it is cut for sizes "
+                "of its trial; give usual ones as shapes in its [[network]], or of models_dir in NAME.toml or "
                 "NAME/config.toml",
                 job.network.name,
             )
@@ -237,7 +250,8 @@ class Holding:
         length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "any time"
         return Untried(
             f"no input of this size has run yet, the server could not try one on '{job.network.name}', and it may hold "
-            f"a device for {length}; tenant '{tenant}' may try one such input at a time: again later",
+            f"a device for {length}; tenant '{tenant}' may try one such input at a time: again later, or "
+            "have its operator give usual sizes (shapes)",
             retry_after_s=max(wait_s, 0.001),
         )
 

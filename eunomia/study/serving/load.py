@@ -19,6 +19,7 @@ from eunomia.study.inference.demand import arrivals_of
 from eunomia.workload.closed_loop import ClosedLoop
 from eunomia.workload.paced import Paced
 
+Guessed = dict[str, dict[str, list[int]]]  # shapes by network and input
 OnSent = Callable[[int, int], None]  # requests answered since the last call, and requests in all
 
 
@@ -37,17 +38,18 @@ def send_load(
     """
     checked = config if isinstance(config, LoadConfig) else load_traffic(config, overrides)
     streams = load_streams(checked)
-    samples, owners = asyncio.run(_send(checked, streams, on_sent, stoppable))
+    samples, owners, guessed = asyncio.run(_send(checked, streams, on_sent, stoppable))
     if not len(samples.schedule.time_s):
         raise KeyboardInterrupt
     streams = [replace(stream, tenant=owner) for stream, owner in zip(streams, owners, strict=True)]
-    return {**summarise(samples, streams, checked.warmup_s), "seed": checked.seed, "url": checked.url}
+    result = summarise(samples, streams, checked.warmup_s)
+    return {**result, "seed": checked.seed, "url": checked.url, "guessed_shapes": guessed}
 
 
 async def _send(
     config: LoadConfig, streams: list[LoadStream], on_sent: OnSent | None, stoppable: bool
-) -> tuple[Samples, list[str]]:
-    """And whose the streams are."""
+) -> tuple[Samples, list[str], Guessed]:
+    """And whose the streams are, and the sizes that were guessed."""
     schedule = draw_schedule(streams, config.duration_s, config.seed)
     ca = config.tls_ca or ("" if config.tls else None)
     client = TritonClient(config.url, config.protocol, streams, config.timeout_s, ca)
@@ -56,7 +58,7 @@ async def _send(
         owners = await client.owners()
         total, stop = len(schedule.time_s), _on_interrupt() if stoppable else None
         told = (lambda sent: on_sent(sent, total)) if on_sent is not None else (lambda sent: None)
-        return await send_all(schedule, client, told, stop=stop), owners
+        return await send_all(schedule, client, told, stop=stop), owners, client.guessed
     finally:
         await client.close()
 

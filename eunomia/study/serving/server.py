@@ -123,6 +123,11 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
 
     for unknown in config.unknown:
         tell(f"{unknown}, which must be loaded from {config.models_dir} first")
+    if nobody_loads(config):
+        tell(
+            "nobody may load what is in models_dir: that is an administrator's, POST /v2/repository/models/NAME/load; "
+            'give a tenant role = "admin" and key_sha256'
+        )
     policy = resolve_policy(config.policy)
     with within("fallback"):
         load_policy(config.fallback)
@@ -162,6 +167,12 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
         directory=_directory(config, tell),  # last: nothing else that is wrong leaves a database behind
     )  # fmt: skip
+
+
+def nobody_loads(config: ServerConfig) -> bool:
+    """Whether networks wait in a folder for an administrator, and the file names none; a database may."""
+    named = any(tenant.role == "admin" and tenant.key_sha256 for tenant in config.tenant)
+    return config.models_dir is not None and config.database is None and not named
 
 
 def _replicas(config: ServerConfig, policy: object, tell: Tell) -> ReplicaOptions | None:

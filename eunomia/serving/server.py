@@ -51,7 +51,7 @@ from eunomia.serving.replicas.rule import ReplicaOptions
 from eunomia.serving.service import Service
 from eunomia.serving.takeover.line import Estate
 from eunomia.serving.takeover.sockets import why_taken
-from eunomia.serving.takeover.succession import HANDSHAKE_S, Succession
+from eunomia.serving.takeover.succession import HANDSHAKE_S, NOBODY, Succession
 from eunomia.serving.tenants.bodies import Bodies
 from eunomia.serving.tenants.following import FOLLOW_S, Shared, follow
 from eunomia.serving.tenants.grants import Directory
@@ -329,8 +329,7 @@ class Server:
             front.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True
         )
         await self._runner.setup()
-        rest = self._runner.server
-        assert rest is not None, "set up above"
+        assert (rest := self._runner.server) is not None, "set up above"
         self._watchers.append(asyncio.create_task(connections.watch()))
         self.service.connections = connections
         self._inference = inference = Inference(
@@ -363,9 +362,8 @@ class Server:
         self._watchers.append(asyncio.create_task(self._grpc.connections.watch()))
         self._receptions.append(self._grpc.reception)
 
-    def _closed(self, key: str, port: int, why: str = "") -> str:
+    def _closed(self, key: str, port: int) -> str:
         """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""
-        why = why or why_taken(self.options.host, port) or "no reason is given"
-        none = "; --takeover found no server of this user that has this very host and http_port"
-        sought = none if self.options.takeover and key == "http_port" else ""
-        return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}{sought}"
+        why = why_taken(self.options.host, port) or "no reason is given"
+        why += NOBODY if self.options.takeover and key == "http_port" else ""
+        return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}"

@@ -329,19 +329,20 @@ class Server:
             front.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True
         )
         await self._runner.setup()
-        assert (rest := self._runner.server) is not None, "set up above"
+        rest = self._runner.server
+        assert rest is not None, "set up above"
         self._watchers.append(asyncio.create_task(connections.watch()))
         self.service.connections = connections
-        self._inference = inference = Inference(
-            self.service, front.json, self.options.max_body_bytes, connections
-        )
+        most = self.options.max_body_bytes
+        self._inference = inference = Inference(self.service, front.json, most, connections)
         try:
             if before is not None:
                 self.listening = [socket.socket(fileno=n) for n in before.listening]
             else:
                 self.listening = await sockets_at(self.options.host, self.options.http_port)
         except OSError:
-            raise OutputError(self._closed("http_port", self.options.http_port)) from None
+            why = self._closed("http_port", self.options.http_port)
+            raise OutputError(why + NOBODY * self.options.takeover) from None
         self.http_port = self.listening[0].getsockname()[1]
         connections.hearing = hearing = Hearing(self.service.rota.begin)
         made = self.listening, connections, lambda: Lane(rest, inference)
@@ -365,5 +366,4 @@ class Server:
     def _closed(self, key: str, port: int) -> str:
         """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""
         why = why_taken(self.options.host, port) or "no reason is given"
-        why += NOBODY if self.options.takeover and key == "http_port" else ""
         return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from eunomia.workload.tenant import Slo
 from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, ask, running
 
+THREADS = 40  # more than the event loop has
 ACME = Grant("acme", weight=3.0, rate_per_s=50.0, models=frozenset({"small"}),
              promises={"small": Promise(0.05, Slo(0.99), 2.0, 0.01), "*": Promise(1.0)})  # fmt: skip
 
@@ -229,3 +232,34 @@ def test_objectives_are_read_under_their_former_name_and_written_under_the_new_o
     assert as_json(now)["objectives"]["small"]["deadline_s"] == 1.0 and "promises" not in as_json(now)
     with pytest.raises(BadRequest, match="promises is the former name of objectives"):
         read_grant("acme", {"promises": agreed, "objectives": agreed})
+
+
+@pytest.mark.parametrize("method, path, what", [("PUT", "/a", "put"), ("GET", "", "catch_up")])
+def test_who_waits_for_the_database_leaves_threads_to_others(
+    served: tuple[Server, DatabaseDirectory, str],
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    path: str,
+    what: str,
+) -> None:
+    """As it was, some changes while another program held the file let large requests wait for 40 s, whosever."""
+    server, _, key = served
+    waiting, goes_on = threading.Event(), threading.Event()
+
+    def waits(*_: object) -> bool:
+        waiting.set()
+        return goes_on.wait(PATIENCE_S)
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(THREADS) as clients:
+        patch.setattr(DatabaseDirectory, what, waits)
+        try:
+            asked = [
+                clients.submit(ask, server, method, f"/v2/eunomia/tenants{path}", key, {})
+                for _ in range(THREADS)
+            ]
+            assert waiting.wait(PATIENCE_S)
+            for _ in range(20):  # the folder is looked through in a thread
+                assert ask(server, "POST", "/v2/repository/index", key)[0] == 200
+        finally:
+            goes_on.set()
+        assert {one.result(PATIENCE_S)[0] for one in asked} == {200}

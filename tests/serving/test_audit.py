@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import stat
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 
 from eunomia.serving.observe import audit as audits
 from eunomia.serving.observe.audit import NOW, Audit
+from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.refusals import BURST, PER_S, Refusals
+from eunomia.serving.observe.retired import Retired
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
 from tests.patience import until_async
@@ -119,6 +122,19 @@ def test_a_disk_that_fails_at_the_end_keeps_no_server_from_ending(
     assert (
         "ends without lines that the disk refuses: 1" in caplog.text and "may not be on disk" in caplog.text
     )
+
+
+def test_a_request_that_ends_after_the_server_writes_into_no_file_of_others(tmp_path: Path) -> None:
+    audit, ledger = Audit(tmp_path / "audit"), Ledger(tmp_path / "ledger")
+    audit.close()
+    ledger.close()
+    with ExitStack() as stack:
+        others = [
+            stack.enter_context((tmp_path / f"{n}").open("w+")) for n in range(9)
+        ]  # numbers are used again
+        audit.record("gold", "small", "1", "hit", 0.001)
+        ledger.record(Retired("gold", "small", "hit", 0.1, 0.0, 0.1, 1, 0, 1.0), 0.0)
+        assert not any(os.fstat(file.fileno()).st_size for file in others)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 from collections.abc import Callable
@@ -17,7 +16,9 @@ from eunomia.serving.callers import tell_change
 from eunomia.serving.fronts.body import control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.lots import json_list
+from eunomia.serving.fronts.one_thread import OneThread
 from eunomia.serving.fronts.openapi import TENANT, operation
+from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.repository import MOST_NAMED
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
 from eunomia.serving.service import Service
@@ -64,6 +65,8 @@ class AdminFront:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self._changes = OneThread()
+        self._looks = Looks(self._look, lambda _: None, rest=0.0)
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to the application."""
@@ -81,12 +84,12 @@ class AdminFront:
 
     async def _list(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
-        await self._catch_up()
+        await self._looks.fresh()
         return await json_list(map(as_json, self.service.directory.all()), self.service.rota.begin)
 
     async def _one(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
-        await self._catch_up()
+        await self._looks.fresh()
         name = _name(http)
         grant = self.service.directory.by_name(name)
         if grant is None:
@@ -161,7 +164,7 @@ class AdminFront:
     async def _asked(self, question: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What the database answers, asked off the event loop; its troubles as the protocol says them."""
         try:
-            return await asyncio.to_thread(question, *arguments, **named)
+            return await self._changes.do(question, *arguments, **named)
         except OutputError as error:
             raise Unavailable(str(error), retry_after_s=1.0) from None
         except UnknownTenant as error:
@@ -176,11 +179,11 @@ class AdminFront:
         hint = f"did you mean '{near[0]}'?" if near else "GET /v2/eunomia/tenants lists all"
         return NotFound(f"unknown tenant '{name}'; {hint}")
 
-    async def _catch_up(self) -> None:
-        """Administrators see at once what was changed through other servers; without the database, the last known."""
+    def _look(self) -> None:
+        """What was changed through other servers is seen at once; without the database, the last known."""
         if isinstance(self.service.directory, DatabaseDirectory):
             with contextlib.suppress(OutputError):
-                await asyncio.to_thread(self.service.directory.catch_up)
+                self.service.directory.catch_up()
 
     def _directory(self, http: web.Request) -> tuple[DatabaseDirectory, Grant]:
         """And who asks: a change may end its key."""

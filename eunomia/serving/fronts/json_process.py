@@ -20,6 +20,7 @@ from eunomia.core.workers import deaf_to_ctrl_c
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.strings import Strings, Value
 from eunomia.serving.fronts.json_line import hear, say
+from eunomia.serving.fronts.one_thread import over
 from eunomia.serving.protocol.errors import BadRequest, Refused, TooLarge, Unavailable
 from eunomia.serving.protocol.infer import (
     SMALL_BYTES,
@@ -217,7 +218,7 @@ class JsonProcess:
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:  # the line holds one message at a time
-                await _over(work)
+                await over(work)
                 raise
 
     async def _exchange(self, head: Message, pieces: Sequence[bytes | memoryview]) -> tuple[Message, Pieces]:
@@ -254,10 +255,3 @@ def _numbers(written: Written) -> int:
         for array in written.numbers
         if array is not None
     )
-
-
-async def _over(work: asyncio.Future[T]) -> None:
-    """Until it has ended, however often the wait is cancelled."""
-    while not work.done():
-        with contextlib.suppress(BaseException):
-            await asyncio.shield(work)

@@ -10,14 +10,17 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-REST = 4.0  # times what a look takes, until the next
+REST = 4.0
 
 
 class Looks(Generic[T]):
-    """``look``: in a thread; ``see`` gets what it finds, in the event loop. Whatever ``look`` raises is raised."""
+    """``look``: in a thread; ``see`` gets what it finds, in the event loop. Whatever ``look`` raises is raised.
 
-    def __init__(self, look: Callable[[], T], see: Callable[[T], None]) -> None:
-        self._look, self._see = look, see
+    ``rest``: times what a look takes, until the next.
+    """
+
+    def __init__(self, look: Callable[[], T], see: Callable[[T], None], rest: float = REST) -> None:
+        self._look, self._see, self._rest = look, see, rest
         self._next: asyncio.Task[None] | None = None  # a look that has not begun
         self._lock = asyncio.Lock()
         self._due_s = 0.0  # by the loop's clock
@@ -36,4 +39,4 @@ class Looks(Generic[T]):
             try:
                 self._see(await asyncio.to_thread(self._look))
             finally:
-                self._due_s = loop.time() + REST * (loop.time() - began_s)
+                self._due_s = loop.time() + self._rest * (loop.time() - began_s)

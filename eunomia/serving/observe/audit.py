@@ -39,7 +39,7 @@ class Audit:
         self.lost: Counter[str] = Counter()  # lines, by tenant
         self._refusals = Refusals()
         self._later: asyncio.TimerHandle | None = None
-        self._refused = False  # by the disk, as the log has said
+        self._refused, self._file = False, -1  # by the disk, as the log has said; none is open
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._open()
@@ -136,6 +136,7 @@ class Audit:
         if self.held:
             log.error("the audit log ends without lines that the disk refuses: %d", len(self.held))
         _finish(self._file)
+        self._file = -1  # its number is another file's soon, and a request may end later
 
     def _open(self) -> None:
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC

@@ -271,6 +271,7 @@ class Ledger:
             )
         self.sync()
         os.close(self._file)
+        self._file = -1  # its number is another file's soon, and a request may end later
         os.close(self.lock)
 
     def _claim(self) -> None:

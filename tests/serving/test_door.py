@@ -195,6 +195,8 @@ def test_a_message_of_very_many_fields_is_refused() -> None:
     data = pb.ModelInferRequest(raw_input_contents=[b""] * 10_000).SerializeToString()
     with pytest.raises(BadRequest, match=f"more than {MAX_FIELDS} fields"):
         split_message(data, len(data))
+    most = pb.ModelInferRequest(raw_input_contents=[b""] * MAX_FIELDS).SerializeToString()
+    assert len(split_message(most, len(most))[1]) == MAX_FIELDS
 
 
 @pytest.mark.parametrize("field", ["id", "model_name", "parameters", "outputs", "inputs", "shapes"])

@@ -130,6 +130,17 @@ def test_a_kill_of_either_process_loses_nothing_that_was_acknowledged(tmp_path: 
     assert counted(tmp_path / "ledger") >= sum(traffic.answered.values()) + 5
 
 
+def test_a_ledger_that_cannot_be_read_ends_no_succession(caplog: pytest.LogCaptureFixture) -> None:
+    """As it was, the server handed over to nobody any more."""
+
+    def keep() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    server = SimpleNamespace(service=SimpleNamespace(ledger=SimpleNamespace(keep=keep)))
+    succession.Succession(server, "127.0.0.1")._alone()  # type: ignore[arg-type]
+    assert "does not count yet: [Errno 24] Too many open files" in caplog.text
+
+
 def test_nobody_to_take_over_from_is_no_error_and_who_does_not_hand_over_is_one_sentence() -> None:
     address = address_of("127.0.0.1", ports()["http_port"])
     assert asyncio.run(Predecessor.find(address)) is None

@@ -26,7 +26,7 @@ def fields_of(data: Pieces, at: int, end: int, whose: str) -> Iterator[tuple[int
     Fields without bytes of their own are passed over.
     """
     window, first = memoryview(b""), at
-    for _ in range(MAX_FIELDS):
+    for _ in range(MAX_FIELDS + 1):
         if at == end:
             return
         if at + FIELD_HEAD > first + len(window) and first + len(window) < end:

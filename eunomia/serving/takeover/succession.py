@@ -100,9 +100,12 @@ class Succession:
         )
 
     def _alone(self) -> None:
-        """The other process has ended."""
-        if self._server.service.ledger is not None:
-            self._server.service.ledger.keep()
+        """The other process has ended. Where its lines cannot be read now, the next start reads them."""
+        try:
+            if self._server.service.ledger is not None:
+                self._server.service.ledger.keep()
+        except OSError as error:
+            log.error("what the server before wrote into the ledger does not count yet: %s", error)
 
     async def _leave(self) -> None:
         self._server.pool.sparing.stop()

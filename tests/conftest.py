@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,16 +14,18 @@ from hypothesis.internal.conjecture import providers
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as `make suite`: each child would compile every module anew
 BOUNDS_EXAMPLES = 5  # of each property where all indices are checked (tests/inference/test_bounds.py)
+DEEPER = 20  # so many times the examples, in the profile "deep"
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=1000)
+settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=50 * DEEPER)
 settings.register_profile(
     "page", settings.get_profile("suite"), max_examples=250
 )  # benchmarks/serving/conformance.py
 settings.register_profile("bounds", settings.get_profile("suite"), max_examples=BOUNDS_EXAMPLES)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+settings.load_profile(PROFILE)
 # Hypothesis draws constants of all sources that are loaded, too: examples would depend on the tests that ran before.
 if settings().derandomize:
     providers._get_local_constants = providers.Constants
@@ -102,13 +104,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long files first for workers. With the profile "bounds", fewer examples."""
+    """Long files first for workers. With the profile "bounds" fewer examples, with "deep" more."""
     strange = [item.nodeid for item in items if " at 0x" in item.nodeid]
     assert not strange, f"every process must find the same names, and these hold an address: {strange[:3]}"
     if hasattr(config, "workerinput"):
         longest_first(items)
-    if os.environ.get("HYPOTHESIS_PROFILE") == "bounds":
-        fewer_examples(items)
+    if PROFILE in EXAMPLES:
+        change_examples(items, EXAMPLES[PROFILE])
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -128,10 +130,20 @@ def _file(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
 
 
-def fewer_examples(items: list[pytest.Item]) -> None:
-    """Tests that ask for more examples get as few as all others."""
+EXAMPLES: dict[str, Callable[[settings], settings]] = {
+    "bounds": lambda own: settings(own, max_examples=min(own.max_examples, BOUNDS_EXAMPLES)),
+    "deep": lambda own: settings(own, max_examples=deeper(own.max_examples), derandomize=False),
+}
+
+
+def deeper(examples: int) -> int:
+    """So many in place of those of a test; the profile's own are many already."""
+    return examples if examples == settings().max_examples else examples * DEEPER
+
+
+def change_examples(items: list[pytest.Item], change: Callable[[settings], settings]) -> None:
+    """Of tests that ask for a number of their own, too."""
     for function in {getattr(item, "obj", None) for item in items}:
         asked = getattr(function, "_hypothesis_internal_use_settings", None)
         if asked is not None:
-            fewer = settings(asked, max_examples=min(asked.max_examples, BOUNDS_EXAMPLES))
-            function._hypothesis_internal_use_settings = fewer
+            function._hypothesis_internal_use_settings = change(asked)

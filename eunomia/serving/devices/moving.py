@@ -16,7 +16,7 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import InputFailed, NoRoom, ServingError
 
-STARTS = 4
+STARTS = 8
 LOST = "network '{}' failed: the device that ran its first blocks has lost its tensors"
 
 

@@ -43,7 +43,8 @@ def record(
     twin = twin_of(content, url)
     write_text(out, json.dumps(content))
     note_left_out(twin)
-    say(f"{len(twin.requests)} requests of {len(twin.requests.agreements)} pairs -> {out}")
+    requests, pairs = counted(len(twin.requests), "request"), counted(len(twin.requests.agreements), "pair")
+    say(f"{requests} of {pairs} -> {out}")
 
 
 @app.command("predict")

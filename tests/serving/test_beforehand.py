@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 
 from eunomia.cli.main import app
 from eunomia.config.server import ServerConfig, server_from
-from eunomia.core.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, ModelError, OutputError
+from eunomia.serving.models.repository import Entry
 from eunomia.study.serving.beforehand import check_files
+from tests.serving.live import running
 from tests.serving.process import write_server
 
 RELU = '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
@@ -117,3 +119,15 @@ def test_the_command_says_it_before_it_loads(tmp_path: Path, policy: str) -> Non
     first, second = str(done.exception).split("\n")
     assert "network 'small'" in first and f"policy = '{policy}'" in second
     assert not (tmp_path / "cache").exists()
+
+
+def test_all_networks_that_do_not_load_are_named_at_once(tmp_path: Path) -> None:
+    """Of twelve broken files each start named one."""
+    names = ["one", "two"]
+    for name in names:
+        (tmp_path / f"{name}.onnx").write_bytes(b"no network")
+    entries = [Entry(name, tmp_path / f"{name}.onnx") for name in names]
+    with pytest.raises(ModelError) as refused, running(tmp_path, networks=entries, models_dir=None):
+        pass
+    lines = str(refused.value).split("\n")
+    assert [line.partition(" does not load: ")[0] for line in lines] == ["model 'one'", "model 'two'"]

@@ -10,6 +10,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from eunomia.serving.devices.aside import FETCH, order
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import LoadedModel
 from eunomia.serving.devices.messages import array_at, pair, place, receive, send
+from eunomia.serving.devices.moving import STARTS, Moving
 from eunomia.serving.devices.piece import Live, live_of
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.devices.worker import Worker
@@ -28,7 +30,7 @@ from eunomia.serving.dispatch import runs
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.protocol.errors import ModelFailed
+from eunomia.serving.protocol.errors import ModelFailed, NoRoom
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
 from tests.patience import PATIENCE_S
@@ -109,6 +111,53 @@ def test_lost_tensors_are_asked_for_once_and_fail_their_request(tmp_path: Path) 
         with pytest.raises(ModelFailed, match="has lost its tensors"):
             await moving.payload.answer
         assert bench.pool.arena.free_bytes == bench.free and not bench.pool.busy
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["on the way", "at the end"])
+def test_a_batch_that_finds_no_room_runs_one_by_one(tmp_path: Path, where: str) -> None:
+    """Eight spectrograms together held 594 MB between two blocks: all were refused, each of which fits alone."""
+
+    async def main() -> None:
+        bench = Bench(tmp_path)
+        pool, waits = bench.pool, list[Job]()
+        first, second = bench.job(1, 1) if where == "on the way" else bench.job(), bench.job()
+        first.together = [second]
+        runs.begin(pool.dispatcher, first, 0, 0.0)
+        pool.execution.run(0, first, first.block, 3)
+        again = pool.dispatcher.wait_again
+        pool.dispatcher.wait_again = lambda job: (waits.append(job), again(job))[1]  # type: ignore[method-assign]
+        if where == "on the way":
+            told = {"kind": "tensors", "request": first.number, "tensors": None, "bytes": 2**21}
+            pool.execution.on_message(1, told)
+        else:
+            ended = {"kind": "done", "ticket": bench.told[-1][1]["ticket"], "next": 3, "skipped": [], "tensors": None,
+                     "bytes": 2**21, "span_s": (0.0, 3.0), "ends_s": [0.0, 1.0, 2.0, 3.0]}  # fmt: skip
+            pool.execution.on_message(0, ended)
+        assert waits == [first, second] and not first.together and (first.group, second.group) == (None, None)
+        assert not first.payload.answer.done() and not second.payload.answer.done()
+        assert bench.network.index in pool.costs.apart
+        assert {lane.job for lane in pool.dispatcher.lanes} == {first, second}, "both run, by themselves"
+
+    asyncio.run(main())
+
+
+def test_one_that_finds_no_room_on_its_way_begins_anew_and_there_is_an_end(tmp_path: Path) -> None:
+    """The server moved it to another device, found no room for that, and told its client that it takes too much."""
+
+    async def main() -> None:
+        bench = Bench(tmp_path)
+        moving = bench.fetching()
+        told = {"kind": "tensors", "request": moving.number, "tensors": None, "bytes": 2**21}
+        bench.pool.execution.on_message(1, told)
+        assert (moving.block, bench.told[-1][1]["kind"]) == (0, "run"), "from its first block"
+        assert not moving.payload.answer.done()
+        devices = Mock()
+        moves, run = Moving(devices, [], Mock()), Mock(job=moving, move_from=1)
+        for _ in range(STARTS):
+            moves._without_room(run, NoRoom("too large"))
+        assert (devices.run_again.call_count, devices.fail.call_count) == (STARTS - 1, 1)
 
     asyncio.run(main())
 

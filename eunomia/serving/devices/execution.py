@@ -276,10 +276,10 @@ class Execution:
         if not job.together or all(tensor["shape"][:1] == [job.rows] for tensor in tensors):
             return False
         self.dispatcher.costs.apart.add(job.network.index)
-        self._run_again(job)
+        self.run_again(job)
         return True
 
-    def _run_again(self, job: Job) -> None:
+    def run_again(self, job: Job) -> None:
         """Each request of a batch by itself."""
         members, job.together = [job, *job.together], []
         for member in members:
@@ -300,7 +300,7 @@ class Execution:
             split = {member.number for member in (job, *job.together)}
             for member in (job, *job.together):
                 member.split = split
-            self._run_again(job)
+            self.run_again(job)
 
     def _on_skipped(self, device: int, ticket: int) -> None:
         """A device has not started a revoked run; if it was idle before, it goes on with what stands behind it."""

@@ -14,8 +14,9 @@ from eunomia.serving.devices.messages import Message, Placed
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import InputFailed, ServingError
+from eunomia.serving.protocol.errors import InputFailed, NoRoom, ServingError
 
+STARTS = 8
 LOST = "network '{}' failed: the device that ran its first blocks has lost its tensors"
 
 
@@ -37,6 +38,9 @@ class Runs(Protocol):
 
     def apart(self, job: Job, tensors: Sequence[Placed]) -> bool:
         """Run each request of a batch by itself if what came of it is not one row after the other; whether so."""
+
+    def run_again(self, job: Job) -> None:
+        """Each request of a batch by itself."""
 
     def fail(self, run: Run, error: ServingError) -> None:
         """Fail every request of a run."""
@@ -61,7 +65,8 @@ class Moving:
         if model is not None:
             model.room = max(model.room, -(-size // run.job.rows))
         self.fetching[run.job.number] = (device, run)
-        self._fetch_again(device, run, size)
+        if error := self._fetch_again(device, run, size):
+            self._without_room(run, error)
 
     def on_tensors(self, message: Message) -> None:
         """A device has put them where they were wanted, or says how large they are."""
@@ -88,8 +93,8 @@ class Moving:
             self._abandoned.remove(late)
             self._runs.answers.release(late[2])
 
-    def _fetch_again(self, holder: int, run: Run, size: int) -> bool:
-        """Ask whoever holds the tensors for them, with room enough; the request fails if there is none."""
+    def _fetch_again(self, holder: int, run: Run, size: int) -> ServingError | None:
+        """Ask whoever holds the tensors for them, with room enough; why not: then nobody holds them any more."""
         self._runs.answers.release(run.slot)
         run.slot = NO_ROOM
         try:
@@ -97,10 +102,22 @@ class Moving:
         except ServingError as error:
             self._devices[holder].tell({"kind": "forget", "request": run.job.number})
             self.fetching.pop(run.job.number, None)
-            self._runs.fail(run, error)
-            return False
+            return error
         self.fetch(run, holder)
-        return True
+        return None
+
+    def _without_room(self, run: Run, error: ServingError) -> None:
+        """Requests of a batch may find room one by one; of a network whose batches never will, later ones run so.
+
+        One that only wanted to change its device begins anew, ``STARTS`` times: its input is still there.
+        """
+        if not run.job.together and (run.move_from < 0 or run.job.stuck >= STARTS):
+            self._runs.fail(run, error)
+            return
+        run.job.stuck += 1
+        if isinstance(error, NoRoom):
+            self._runs.dispatcher.costs.apart.add(run.job.network.index)
+        self._runs.run_again(run.job)
 
     def _on_outputs(self, message: Message) -> None:
         holder, run = self.fetching[message["request"]]
@@ -110,7 +127,9 @@ class Moving:
             self._runs.fail(run, lost(run))
             return
         if message["tensors"] is None:
-            self._fetch_again(holder, run, message["bytes"])
+            if error := self._fetch_again(holder, run, message["bytes"]):
+                self._without_room(run, error)
+                self._runs.dispatcher.decide()
             return
         del self.fetching[message["request"]]
         answers = self._runs.answers
@@ -122,11 +141,14 @@ class Moving:
 
     def _on_moved(self, device: int, run: Run, message: Message) -> None:
         if message["tensors"] is None:
-            if not message["bytes"]:
-                self._runs.fail(run, lost(run))
-            elif self._fetch_again(run.move_from, run, message["bytes"]):
+            error = self._fetch_again(run.move_from, run, message["bytes"]) if message["bytes"] else lost(run)
+            if error is None:
                 return
             self._runs.gave_up(device)
+            if message["bytes"]:
+                self._without_room(run, error)
+            else:
+                self._runs.fail(run, error)
             self._runs.dispatcher.decide()
             return
         run.move_from = -1

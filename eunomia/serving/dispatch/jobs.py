@@ -23,7 +23,8 @@ class Job:
     it, itself not included. ``split``: numbers of those that shared a batch which the runtime refused, and have not run
     alone since. ``probe``: it runs although it seems hopeless, to see whether it is. ``work_s``: what its blocks took,
     in the mean they take ``expected_s``; ``worked_on``: the device, ``SEVERAL`` where there were more, or a batch.
-    ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose in the mean.
+    ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose in the mean. ``stuck``: so often its tensors
+    found no room on the way to another device.
     """
 
     pair: int
@@ -67,6 +68,7 @@ class Job:
     split: set[int] | None = None
     cost_row: int = -1
     probe: bool = False
+    stuck: int = 0
     request_id: str = ""  # the client's
 
     def __post_init__(self) -> None:

@@ -183,12 +183,15 @@ class Repository:
         return ports_of(self.entry(name, version))
 
     async def load_listed(self) -> None:
-        """Those of the server's file; raises ModelError or Unavailable."""
+        """Those of the server's file; raises Unavailable, or one ModelError with a line for each that does not load."""
+        faults = list[str]()
         for entry in [entry for entry in self._entries.values() if not entry.found]:
             try:
                 await self.load(entry.name)
             except BadRequest as error:
-                raise ModelError(str(error)) from None
+                faults.append(str(error))
+        if faults:
+            raise ModelError("\n".join(faults))
 
     async def load(self, name: str, only: Collection[str] = ()) -> None:
         """Load, or load anew, to the end even if who asked has gone away; raises NotFound, BadRequest or Unavailable.

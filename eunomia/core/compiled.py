@@ -10,8 +10,9 @@ from numba import config, njit
 from numba.extending import overload as implementation_of
 from numba.np import arrayobj
 
-from eunomia.core.parts import Outermost, plain_part
+from eunomia.core.parts import Outermost, compare_options_once, plain_part
 
+compare_options_once()
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

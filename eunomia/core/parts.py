@@ -25,6 +25,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import TargetConfig
 from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
 from numba.core.types import Record
 from numba.core.types.misc import unliteral
@@ -44,6 +45,21 @@ def write_records_once() -> None:
         return written[id(record)][1]
 
     Record.__repr__ = kept  # type: ignore[method-assign]
+
+
+def compare_options_once() -> None:
+    """Let numba compare the options of two compilations as they stand: it asks for all thirty by name, at every call.
+
+    Its hash is that of their names, so it tells nothing apart and need not sort them each time.
+    """
+    unequal_at_sight = TargetConfig.__eq__
+
+    def equal(one: Any, other: Any) -> Any:
+        alike = isinstance(other, TargetConfig) and one._values == other._values
+        return alike or unequal_at_sight(one, other)
+
+    TargetConfig.__eq__ = equal  # type: ignore[method-assign]
+    TargetConfig.__hash__ = lambda one: hash(type(one))  # type: ignore[method-assign]
 
 
 @contextmanager

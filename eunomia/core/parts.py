@@ -54,12 +54,12 @@ def compare_options_once() -> None:
     """
     unequal_at_sight = TargetConfig.__eq__
 
-    def equal(one: Any, other: Any) -> Any:
+    def equal(one: TargetConfig, other: object) -> object:
         alike = isinstance(other, TargetConfig) and one._values == other._values
         return alike or unequal_at_sight(one, other)
 
-    TargetConfig.__eq__ = equal  # type: ignore[method-assign]
-    TargetConfig.__hash__ = lambda one: hash(type(one))  # type: ignore[method-assign]
+    TargetConfig.__eq__ = equal
+    TargetConfig.__hash__ = lambda one: hash(type(one))
 
 
 @contextmanager
@@ -100,7 +100,7 @@ class OptimisedLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
     @property
-    def all_parts(self) -> list[Any]:
+    def all_parts(self) -> list[object]:
         """This one, which holds all that it needs."""
         return [self]
 
@@ -110,7 +110,7 @@ class PartLowering(NativeLowering):  # type: ignore[misc]
     """numba's lowering, into a ``PartLibrary``."""
 
     _name = "part_lowering"
-    library: type[Any] = PartLibrary
+    library: type[JITCodeLibrary] = PartLibrary
 
     def run_pass(self, state: Any) -> bool:
         """Lower one function and let callers find it."""
@@ -138,7 +138,7 @@ class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Machine code of an outermost function and its parts, optimised in one go instead of twice.
 
     Its parts are its own, and no other code has their names. numba exports them under names that count the functions
-    of a process, and the linker takes the first definition of a name that it has met: code from the disk, made by two
+    of a process, and the linker takes the first definition of a name that it meets. So code from the disk, made by two
     processes, would share parts that one function made with different constants around them (contention.py). It does
     so even where that definition is internal, and internal parts may take other arguments than they were written with.
     """
@@ -172,8 +172,8 @@ class WholeLowering(NativeLowering):  # type: ignore[misc]
 class PartCompiler(CompilerBase):  # type: ignore[misc]
     """numba's pipeline with another last step."""
 
-    lowering: type[Any] = PartLowering
-    skipped: tuple[type[Any], ...] = (NopythonRewrites, InlineClosureLikes, InlineOverloads)
+    lowering: type[NativeLowering] = PartLowering
+    skipped: tuple[object, ...] = (NopythonRewrites, InlineClosureLikes, InlineOverloads)
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline."""
@@ -234,7 +234,7 @@ class FixedPart(Part):
 class Outermost(CPUDispatcher):  # type: ignore[misc]
     """A function that numba compiles in its usual way, with the garbage collector off."""
 
-    def compile(self, sig: Any) -> Any:
+    def compile(self, sig: object) -> object:
         """Compile for these types, or read the machine code from disk."""
         with no_collections():
             return super().compile(sig)
@@ -253,7 +253,7 @@ def part(function: Callable[..., Any], signature: Signature | None = None) -> Pa
     return fixed
 
 
-def plain_part(function: Callable[..., Any], error_model: str, fastmath: set[str] | bool) -> Part:
+def plain_part(function: Callable[..., object], error_model: str, fastmath: set[str] | bool) -> Part:
     """A part of functions that numba compiles in its usual way."""
     options = {"error_model": error_model, "fastmath": fastmath, **FOR_COMPILED_CODE}
     pipeline = OptimisedPartCompiler if fastmath else PlainPartCompiler

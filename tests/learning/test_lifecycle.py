@@ -293,7 +293,9 @@ def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(folder: Path) -> 
     for before, workers in enumerate("21"):  # the second goes on from the first, without processes beside it
         reached = generations(state)
         assert reached >= before
-        code, said = interrupted([*command, *long, "--workers", workers], lambda reached=reached: generations(state) > reached)
+        code, said = interrupted(
+            [*command, *long, "--workers", workers], lambda reached=reached: generations(state) > reached
+        )
         assert code == 130 and "Traceback" not in said and generations(state) > reached
         assert said.strip().splitlines()[-1] == (
             f"eunomia: stopped; what is finished is kept in {where}, run the same command again to go on"

@@ -75,7 +75,7 @@ def place(  # type: ignore[no-untyped-def]
     return rows
 
 
-@compiled
+@compiled(keep=False)
 def _assign(unit, kind, scale, free, start, end, rack, style, out, rows):  # type: ignore[no-untyped-def]
     need, low, high = scale[unit], start[kind[unit]], end[kind[unit]]
     if style == 0:  # pack: the fullest server that takes all of it
@@ -131,7 +131,7 @@ def _assign(unit, kind, scale, free, start, end, rack, style, out, rows):  # typ
     return rows
 
 
-@compiled
+@compiled(keep=False)
 def _rack_for(need, low, high, free, rack):  # type: ignore[no-untyped-def]
     """The rack with the fewest free devices that still takes all of it; -1 = none does."""
     best, least = -1, 0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ParamSpec, Protocol, TypeVar, overload
 
-from numba import njit
+from numba import config, njit
 from numba.extending import overload as implementation_of
 from numba.np import arrayobj
 
+from eunomia.core.parts import Outermost, compare_options_once, plain_part
+
+compare_options_once()
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -70,8 +74,8 @@ def compiled(
 
     ``fastmath``: what the compiler may take for granted of floats (LLVM's names), for instance that sums may be
     added in any order; then the last bits can differ between machines. ``keep``: False where only compiled functions
-    call it: its machine code then lies inside theirs. Under ``fastmath``, a part that is kept is linked where the
-    disk has it, and inlined where not. Last bits would then depend on which came first.
+    call it: it is then a part of theirs (:mod:`parts`), compiled in less time. Under ``fastmath``, a part that is
+    kept is linked where the disk has it, and inlined where not. Last bits would then depend on which came first.
 
     The cache knows a change by the file of the function that was called: after editing one that it calls in another
     file, touch the caller's. numba refuses to keep machine code where it finds no folder that it may write, as in a
@@ -80,10 +84,16 @@ def compiled(
 
     def compile_later(function: Callable[P, R]) -> Compiled[P, R]:
         made: Compiled[P, R]
-        try:
-            made = njit(cache=keep, error_model=error_model, fastmath=fastmath)(function)
-        except RuntimeError:
-            made = njit(error_model=error_model, fastmath=fastmath)(function)
+        if config.DISABLE_JIT:
+            made = njit(function)
+            return made
+        if not keep:
+            made = plain_part(function, error_model, fastmath)
+            return made
+        options = {"nopython": True, "error_model": error_model, "fastmath": fastmath}
+        made = whole = Outermost(function, targetoptions=options)
+        with suppress(RuntimeError):
+            whole.enable_caching()
         return made
 
     return compile_later if function is None else compile_later(function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.core.compiler import Flags
 
 from eunomia.core.arrays import Floats
 from eunomia.core.compiled import compiled
@@ -21,4 +22,13 @@ def test_arrays_of_another_size_are_refused_without_a_text_of_their_shapes() -> 
     assert rows.tolist() == [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]
     with pytest.raises(ValueError, match="cannot assign slice from input of different size"):
         put(rows, np.ones(3))
-    assert "unicode" not in "".join(put.inspect_llvm().values())  # type: ignore[attr-defined]
+    (code,) = put._from_python.inspect_llvm().values()  # type: ignore[attr-defined]
+    assert "different" in code and "unicode" not in code
+
+
+def test_options_of_compilations_are_equal_where_their_values_are() -> None:
+    one, other = Flags(), Flags()
+    other.nrt = False  # the default, said aloud
+    assert one == other and hash(one) == hash(other)
+    other.nrt = True
+    assert one != other and one != "options"

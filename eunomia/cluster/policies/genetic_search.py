@@ -24,7 +24,7 @@ def fitness(genome: Ints, worth: Floats, idle: float, power: float) -> float:
     return mean
 
 
-@compiled
+@compiled(keep=False)
 def repair(genome: Ints, size: Ints, kind: Ints, room: Ints, order: Ints) -> None:
     """Make a genome fit: jobs in ``order`` keep their choice while it fits, the others wait."""
     free = room.copy()
@@ -37,7 +37,7 @@ def repair(genome: Ints, size: Ints, kind: Ints, room: Ints, order: Ints) -> Non
                 genome[m] = -1
 
 
-@compiled
+@compiled(keep=False)
 def fill(genome: Ints, worth: Floats, size: Ints, kind: Ints, room: Ints) -> None:
     """Waiting jobs, in order, take the configuration of greatest worth that fits into what is left."""
     free = room.copy()
@@ -57,7 +57,7 @@ def fill(genome: Ints, worth: Floats, size: Ints, kind: Ints, room: Ints) -> Non
             free[kind[best]] -= size[m, best]
 
 
-@compiled
+@compiled(keep=False)
 def by_fitness(score: Floats) -> Ints:
     """Genomes, fittest first; of equals, the first. By insertion: NumPy's sort takes seconds to compile."""
     order = np.empty(len(score), np.int64)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from eunomia.cluster.solver.interior_step import direction, dual_error, factor, jitted
+from eunomia.core.compiled import compiled
 
 MAX_STEPS = 80
 MAX_REFINEMENTS = 2
@@ -197,7 +198,7 @@ def move(slack, multiplier, room, price, d_slack, d_multiplier, d_room, d_price,
         price[j] += ud * d_price[j]
 
 
-@jitted
+@compiled(error_model="numpy")
 def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: ignore[no-untyped-def]
     """Solve; ``live`` (G, J + 2) says which x, time and fairness rows exist.
 

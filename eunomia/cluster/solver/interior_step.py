@@ -7,7 +7,7 @@ import numpy as np
 from eunomia.cluster.solver.small_system import eliminate
 from eunomia.core.compiled import compiled
 
-jitted = compiled(error_model="numpy")
+jitted = compiled(error_model="numpy", keep=False)  # parts of ``centre``
 
 
 @jitted

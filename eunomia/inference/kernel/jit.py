@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -16,9 +15,9 @@ from numba import config, njit
 
 from eunomia.core.compiled import Compiled
 from eunomia.core.errors import ConfigError
+from eunomia.core.parts import WholeCompiler, no_collections, part, write_records_once
 from eunomia.inference.kernel.bounds import refuse_negative_indices
 from eunomia.inference.kernel.machine_code import MachineCode, identity
-from eunomia.inference.kernel.parts import WholeCompiler, part, write_records_once
 
 refuse_negative_indices()
 write_records_once()
@@ -45,6 +44,7 @@ def source_stamp(*folders: str) -> str:
     always = [
         root / "contract" / "view.py",
         root / "core" / "addresses.py",
+        root / "core" / "parts.py",
         *root.glob("contract/contention/*.py"),
     ]
     for path in sorted([*always, *(path for name in folders for path in root.glob(f"{name}/*.py"))]):
@@ -52,18 +52,6 @@ def source_stamp(*folders: str) -> str:
             raise ValueError(f"{path} was edited while this process ran; its machine code is not kept")
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Without Python's garbage collector, which a compilation calls dozens of times to find nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _under_own_name(function: Callable[P, R], content: str) -> Callable[P, R]:
@@ -94,7 +82,7 @@ def compile_cached(function: Callable[P, R], signature: object, name: str, *fold
     dispatcher = njit(error_model="numpy", pipeline_class=WholeCompiler)(function)
     with suppress(RuntimeError, ValueError):  # typed at a prompt, no folder, or nothing to know it by
         dispatcher._cache = MachineCode(function, name, source_stamp(*folders))
-    with _no_collections():
+    with no_collections():
         dispatcher.compile(signature)
     dispatcher.disable_compile()
     made: Compiled[P, R] = dispatcher

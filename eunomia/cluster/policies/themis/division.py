@@ -102,7 +102,7 @@ def take(use: Ints, free: Ints, rack: Ints, racks: int, wanted: int, level: int)
         wanted -= taken
 
 
-@compiled
+@compiled(keep=False)
 def _before(m: int, other: int, use: Ints, free: Ints, wanted: int) -> bool:
     """Machines in use first; then the fullest that holds all that is wanted; else the emptiest."""
     if (use[m] > 0) != (use[other] > 0):
@@ -140,7 +140,7 @@ def improve(logv: Floats, use: Ints, grant: Ints, free: Ints, rack: Ints, racks:
             grant[:] = mine - held
 
 
-@compiled
+@compiled(keep=False)
 def _climb(
     logv: Floats,
     top: Floats,
@@ -168,12 +168,12 @@ def _climb(
     return total
 
 
-@compiled
+@compiled(keep=False)
 def _value(logv: Floats, use: Ints, rack: Ints) -> float:
     return float(logv[use.sum(), level_of(use, rack)])
 
 
-@compiled
+@compiled(keep=False)
 def _tops(logv: Floats) -> Floats:
     """(bidders,) the most that each could reach: a pair that has it need not be looked at."""
     top = np.empty(len(logv))
@@ -182,7 +182,7 @@ def _tops(logv: Floats) -> Floats:
     return top
 
 
-@compiled
+@compiled(keep=False)
 def _steps(logv: Floats) -> Flags:
     """(bidders, GPUs + 1) whether one GPU fewer would be worth less at some level: other numbers are idle."""
     steps = np.zeros(logv.shape[:2], np.bool_)
@@ -194,7 +194,7 @@ def _steps(logv: Floats) -> Flags:
     return steps
 
 
-@compiled
+@compiled(keep=False)
 def _fill(logv: Floats, steps: Flags, use: Ints, free: Ints, rack: Ints, racks: int, per_gpu: bool) -> None:
     """Give away free GPUs, each time to the bidder and in the number that gain most, per GPU or in all."""
     reachable = np.zeros(LEVELS, np.int64)
@@ -218,7 +218,7 @@ def _fill(logv: Floats, steps: Flags, use: Ints, free: Ints, rack: Ints, racks: 
         take(use[pick[0]], free, rack, racks, pick[1], pick[2])
 
 
-@compiled
+@compiled(keep=False)
 def _exchange(
     logv: Floats,
     top: Floats,
@@ -262,7 +262,7 @@ def _exchange(
     return True
 
 
-@compiled
+@compiled(keep=False)
 def _take_tight(use: Ints, free: Ints, rack: Ints, racks: int, wanted: int, reachable: Ints) -> None:
     """Take ``wanted`` GPUs at the lowest level that holds them."""
     if wanted == 0:
@@ -274,7 +274,7 @@ def _take_tight(use: Ints, free: Ints, rack: Ints, racks: int, wanted: int, reac
     take(use, free, rack, racks, wanted, level)
 
 
-@compiled
+@compiled(keep=False)
 def _best_number(
     logv: Floats, use: Ints, free: Ints, rack: Ints, racks: int, reachable: Ints
 ) -> tuple[float, int]:

@@ -76,6 +76,6 @@ def test_the_settings_of_the_catalogue_are_those_that_modules_read() -> None:
 def test_a_part_that_no_benchmark_has_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """As it was, nothing was measured, without a word."""
     with pytest.raises(
-        SystemExit, match="^--only addded: serving-path has the parts added, four, raw, stamps$"
+        SystemExit, match="^--only added2: serving-path has the parts added, four, raw, stamps$"
     ):
-        main(["serving-path", "--quick", "--only", "addded"])
+        main(["serving-path", "--quick", "--only", "added2"])

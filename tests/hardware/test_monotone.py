@@ -63,7 +63,7 @@ def latency_s(layer: Layer, kind: AcceleratorType) -> float:
         return float("inf")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     layer=layers(),
     name=st.sampled_from(NPUS),
@@ -119,7 +119,7 @@ def chips(draw: st.DrawFn) -> AcceleratorType:
     )
 
 
-@settings(max_examples=55, deadline=None)
+@settings(max_examples=110, deadline=None)
 @given(layer=layers(), kind=chips(), data=st.data())
 def test_no_chip_of_ones_own_gets_slower(layer: Layer, kind: AcceleratorType, data: st.DataObject) -> None:
     """Before, more lanes were up to 11 times slower, more rows 1.25 times."""
@@ -161,7 +161,7 @@ def imported(draw: st.DrawFn) -> Layer:
                  operand_elements=heads * a * b)  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(layer=imported(), kind=chips(), data=st.data())
 def test_transposed_recurrent_and_attention_layers_get_no_slower(
     layer: Layer, kind: AcceleratorType, data: st.DataObject
@@ -215,7 +215,7 @@ def test_the_bounded_search_misses_nothing(layer: Layer, name: str) -> None:
     assert bounded.dram_bytes == every.dram_bytes
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(layer=layers(), name=st.sampled_from(NPUS))
 def test_never_slower_than_the_mapping_of_least_traffic(layer: Layer, name: str) -> None:
     """The start and the end count only here: they are taken off for the comparison."""

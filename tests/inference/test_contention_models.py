@@ -19,7 +19,7 @@ from eunomia.inference.simulate import simulate_problem
 from tests.inference.agreement import assert_agreement, compare_outcomes, compiled
 from tests.inference.strategies import Case, cases, greedy_rules
 
-SOME = settings(max_examples=20, derandomize=True, deadline=None)
+SOME = settings(max_examples=40, derandomize=True, deadline=None)
 demands = st.lists(
     st.builds(
         lambda b, w, c, part: Demand(b, w, c, part * c, b * c),

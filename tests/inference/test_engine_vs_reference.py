@@ -13,8 +13,8 @@ from eunomia.inference.reference import Rule
 from tests.inference.agreement import assert_agreement
 from tests.inference.strategies import Case, cases, greedy_rules, queue_rules
 
-EXAMPLES = settings(max_examples=75, derandomize=True, deadline=None)
-FEWER = settings(max_examples=40, derandomize=True, deadline=None)
+EXAMPLES = settings(max_examples=150, derandomize=True, deadline=None)
+FEWER = settings(max_examples=60, derandomize=True, deadline=None)
 
 
 def moody(view: View) -> Sequence[Assign]:

@@ -57,7 +57,7 @@ def assert_same_bits(few: Outcome, every: Outcome) -> None:
     assert (few.end_s, few.events, few.rounds) == (every.end_s, every.events, every.rounds)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=150, derandomize=True, deadline=None)
 @given(
     cases(periodic=False), st.sampled_from(CHANGING), st.sampled_from(PLACEMENTS), st.booleans(),
     st.sampled_from([math.inf, 0.6]),
@@ -66,7 +66,7 @@ def test_random_problems(case: Case, order: str, place: str, feasible: bool, gat
     same_as_scoring_all(case, Greedy(order, place, feasible, gate))
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=80, derandomize=True, deadline=None)
 @given(cases(periodic=False), st.sampled_from([0.01, 0.2, 3.0]), st.sampled_from(PLACEMENTS), st.booleans())
 def test_equal_keys_of_unequal_deadlines(case: Case, per_s: float, place: str, feasible: bool) -> None:
     same_as_scoring_all(case, Greedy(steps(per_s), place, feasible))

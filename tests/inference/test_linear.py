@@ -59,7 +59,7 @@ def assert_alike(case: Case, make: LearnedPolicy, stepped: LearnedPolicy) -> Non
     assert noted.results.tobytes() == mine.results.tobytes() and make.counts == stepped.counts
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(cases(periodic=False), st.integers(0, 10_000), st.sampled_from(PLACES), st.sampled_from([np.inf, 0.3]))
 def test_random_problems(case: Case, seed: int, place: str, alarm: float) -> None:
     weights, starve = weights_of(seed, place), np.inf if seed % 5 else 2.0

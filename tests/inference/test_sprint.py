@@ -64,7 +64,7 @@ def assert_same_bits(short: Outcome, long: Outcome) -> None:
         assert getattr(short, name) == getattr(long, name), name
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=150, derandomize=True, deadline=None)
 @given(
     cases(periodic=False), st.sampled_from(STATIC), st.sampled_from(["any_idle", "first_idle"]),
     st.booleans(), st.sampled_from(["run", "last", "drop"]),

@@ -26,7 +26,7 @@ from tests.inference.strategies import Case, ToyPlatform, cases, greedy_rules, l
 
 SEEDS = 10
 STUDENT_999 = 4.781  # two-sided 99.9 % point of Student's t with 9 degrees of freedom
-LAWS = settings(max_examples=30, derandomize=True, deadline=None)
+LAWS = settings(max_examples=60, derandomize=True, deadline=None)
 
 Floats = np.ndarray
 

@@ -133,7 +133,8 @@ class Server:
             self.pool.dispatcher.neighbours = neighbours_of(options.devices, options.co_runs, places=places)
         if options.harvest is not None:
             self.pool.harvest(options.harvest)
-        kept = Remembered(options.cache, f"{options.host}:{options.http_port}", options.models_dir)
+        address = f"{options.host}:{options.http_port}"
+        kept = None if options.load_all else Remembered(options.cache, address, options.models_dir)
         files = options.models_dir, options.networks, options.versions, options.beside
         self.service = Service(
             clock,

@@ -18,6 +18,7 @@ from eunomia.study.serving.server import _beside
 from tests.serving.live import ADMIN, ask, running
 from tests.serving.process import process
 from tests.serving.test_beside import load
+from tests.serving.test_versions import infer, put
 
 DENSE = """
 # as its quick start has it
@@ -89,6 +90,26 @@ def test_all_of_it_is_loaded_at_the_start(tmp_path: Path, caplog: pytest.LogCapt
         }
         assert states == {"broken": "UNAVAILABLE", "dense": "READY", "small": "READY"}
         assert any(said.startswith("network 'broken' does not load: ") for said in caplog.messages)
+
+
+def test_a_restart_with_all_serves_the_newest_that_loads(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The version that had served was loaded again for ever, and what had gone was missed at each start."""
+    put(tmp_path, 1)
+    (tmp_path / "models" / "gone.onnx").write_bytes((tmp_path / "models/times/1/model.onnx").read_bytes())
+    everything = {"models_dir": tmp_path / "models", "load_all": True}
+    with running(tmp_path, **everything) as server:
+        assert infer(server) == ("1", 1.0)
+    put(tmp_path, 2)
+    (tmp_path / "models" / "gone.onnx").unlink()
+    with running(tmp_path, **everything) as server:
+        assert infer(server) == ("2", 2.0) and not any("has no file now" in said for said in caplog.messages)
+    broken = tmp_path / "models" / "times" / "10" / "model.onnx"
+    broken.parent.mkdir()
+    broken.write_bytes(b"no network")
+    with running(tmp_path, **everything) as server:
+        assert infer(server) == ("2", 2.0) and "network 'times' does not load: " in caplog.text
 
 
 def test_a_folder_or_a_network_needs_no_file(tmp_path: Path) -> None:

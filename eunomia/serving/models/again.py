@@ -28,9 +28,11 @@ async def load_again(networks: Repository, others: Iterable[str] = ()) -> None:
         if not networks.has(name):
             log.warning(GONE if name in wanted else DROPPED, name)
             continue
-        versions = sorted(wanted.get(name, ()), key=int)
-        while not await _loads(networks, name, versions) and len(versions) > 1:
-            versions.pop()
+        only = sorted(wanted.get(name, ()), key=int)
+        left = only or [entry.version for entry in reversed(networks.versions(name))]
+        while not await _loads(networks, name, only) and len(left) > 1:
+            left.pop()
+            only = left
 
 
 async def _loads(networks: Repository, name: str, versions: Sequence[str]) -> bool:

@@ -115,6 +115,27 @@ def test_beside_a_network_of_the_folder_they_are_read_at_each_load(tmp_path: Pat
         assert load(server)[0] == 200 and classes(server) == bare
 
 
+@pytest.mark.parametrize("file", ["config.toml", "config.pbtxt"])
+def test_a_folder_of_networks_shows_no_file_from_elsewhere(tmp_path: Path, file: str) -> None:
+    """Who brings a network along read whatever the server may read, class by class."""
+    secret, home = tmp_path / "secret.txt", tmp_path / "models" / "net"
+    secret.write_text("hidden")
+    home.mkdir(parents=True)
+    (home / "model.onnx").write_bytes(mobilenet_v2(side=SIDE, classes=10))
+    text = 'output { name: "logits" label_filename: "labels.txt" }'
+    (home / file).write_text(f'labels = {{ logits = "{secret}" }}' if file == "config.toml" else text)
+    (home / "labels.txt").symlink_to(secret)
+    with running(tmp_path, models_dir=tmp_path / "models", beside=_beside) as server:
+        status, content = load(server)
+        assert status == 400 and "leads out of the folder of networks; put the file itself there" in str(content)
+        (home / "..data").mkdir()
+        (home / "..data" / "labels.txt").write_text("tench")
+        (home / "labels.txt").unlink()
+        (home / "labels.txt").symlink_to("..data/labels.txt")  # as Kubernetes has it
+        (home / "config.toml").write_text('labels = { logits = "labels.txt" }')
+        assert load(server)[0] == 200 and classes(server)[0] == "0:tench"
+
+
 def test_a_network_of_the_file_with_labels_of_no_output_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "small.onnx").write_bytes(mobilenet_v2(side=SIDE, classes=10))
     (tmp_path / "labels.txt").write_text("tench")

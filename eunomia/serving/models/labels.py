@@ -5,7 +5,7 @@ A file may have fewer lines than the output has classes: the others have no labe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from eunomia.core.errors import ConfigError
@@ -21,6 +21,17 @@ def read_labels(files: Mapping[str, str]) -> Labels:
     return {
         output: _read(f"labels of output '{output}': '{file}'", Path(file)) for output, file in files.items()
     }
+
+
+def must_lie_in(files: Mapping[str, str], folders: Iterable[Path]) -> None:
+    """That no name or link leads elsewhere: who may ask for classes would read there. Raises ConfigError."""
+    homes = [folder.resolve() for folder in folders]
+    for output, file in files.items():
+        place = Path(file).resolve()
+        if not any(place.is_relative_to(home) for home in homes):
+            raise ConfigError(
+                f"labels of output '{output}': '{file}' leads out of the folder of networks; put the file itself there"
+            )
 
 
 def check_labels(labels: Labels, outputs: list[str]) -> None:

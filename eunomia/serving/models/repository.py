@@ -16,7 +16,7 @@ from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside
 from eunomia.serving.models.folder import NAME, VERSION, Found, look_through
-from eunomia.serving.models.labels import Labels, check_labels, read_labels
+from eunomia.serving.models.labels import Labels, check_labels, must_lie_in, read_labels
 from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.pbtxt import with_tritons
 from eunomia.serving.models.remembered import Remembered
@@ -246,7 +246,10 @@ class Repository:
         entry.state, entry.reason = "READY", ""
 
     def _said(self, beside: Path | None) -> Beside:
-        return with_tritons(read_beside(self._read, beside), beside)
+        said = with_tritons(read_beside(self._read, beside), beside)
+        if beside is not None and self._folder is not None:
+            must_lie_in(said.labels, (self._folder, beside.parent))
+        return said
 
     def _check(self, entry: Entry, labels: Labels, ports: Ports) -> None:
         """Before it is served; one that serves goes on, as it has just been loaded. Raises ConfigError."""

@@ -127,7 +127,9 @@ def test_a_folder_of_networks_shows_no_file_from_elsewhere(tmp_path: Path, file:
     (home / "labels.txt").symlink_to(secret)
     with running(tmp_path, models_dir=tmp_path / "models", beside=_beside) as server:
         status, content = load(server)
-        assert status == 400 and "leads out of the folder of networks; put the file itself there" in str(content)
+        assert status == 400 and "leads out of the folder of networks; put the file itself there" in str(
+            content
+        )
         (home / "..data").mkdir()
         (home / "..data" / "labels.txt").write_text("tench")
         (home / "labels.txt").unlink()

@@ -112,6 +112,31 @@ def test_a_restart_with_all_serves_the_newest_that_loads(
         assert infer(server) == ("2", 2.0) and "network 'times' does not load: " in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("policy", "served", "why"),
+    [
+        ("all { }", ["1", "2", "10"], ""),
+        ("latest { num_versions: 2 }", ["2", "10"], "the newest 2 are served (version_policy)"),
+        ("specific { versions: [ 1, 2, 7 ] }", ["1", "2"], "version_policy names others"),
+    ],
+)
+def test_versions_are_those_of_its_policy(
+    tmp_path: Path, policy: str, served: list[str], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who had gone back to an older version was served the newest."""
+    for version in (1, 2, 10):
+        put(tmp_path, version)
+    path = tmp_path / "models" / "times" / "config.pbtxt"
+    path.write_text(f"version_policy: {{ {policy} }}")
+    with running(tmp_path, models_dir=tmp_path / "models", load_all=True) as server:
+        networks = server.service.repository
+        assert networks.ready_versions("times") == served and infer(server)[0] == served[-1]
+        assert {one.reason for one in networks.versions("times") if one.ports is None} == {why} - {""}
+        path.write_text("version_policy { specific { versions: 5 } }")
+        assert load(server, "times")[0] == 400 and networks.ready_versions("times") == served
+    assert "not taken" not in caplog.text
+
+
 def test_a_folder_or_a_network_needs_no_file(tmp_path: Path) -> None:
     """The first that a newcomer tries; a folder was no TOML file, a network no UTF-8."""
     home = repository(tmp_path / "models")
@@ -187,7 +212,7 @@ def test_what_a_toml_file_says_goes_before_it(tmp_path: Path) -> None:
     home = repository(tmp_path)
     own = Beside({"x": [2, 4]}, empty=True, labels={"z": "z.txt"})
     labels = {"y": str(home / "classes.txt"), "z": "z.txt"}
-    assert with_tritons(own, home / "config.toml") == Beside({"x": [2, 4]}, True, labels)
+    assert with_tritons(own, home / "config.toml") == Beside({"x": [2, 4]}, True, labels, newest=1)
     (home / "config.pbtxt").unlink()
     assert with_tritons(own, home / "config.toml") is own
     assert with_tritons(own, tmp_path / "dense.toml") is own and with_tritons(own, None) is own

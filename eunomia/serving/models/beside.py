@@ -9,11 +9,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Beside:
-    """``shapes``: of the trial. ``empty``: inputs may be so behind the first axis. ``labels``: a file by output."""
+    """``shapes``: of the trial. ``empty``: inputs may be so behind the first axis. ``labels``: a file by output.
+
+    ``newest``: so many versions are served, ``versions``: these; None = the server's ``versions`` of the newest.
+    """
 
     shapes: Mapping[str, list[int]] = field(default_factory=dict)
     empty: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    newest: int | None = None
+    versions: tuple[str, ...] | None = None
 
 
 Reader = Callable[[Path], Beside]  # raises ConfigError

@@ -1,13 +1,15 @@
 """``config.pbtxt`` of a network in a folder that was made for Triton: which of it holds here, and which does not.
 
-Taken are the names of classes (``label_filename``) and, as sizes of the trial, dims without a free axis. Devices,
-batches and deadlines are the server's own affair, so that what is said of those is left out, and the log names it.
+Taken are the names of classes (``label_filename``), which versions are served (``version_policy``) and, as sizes of the
+trial, dims without a free axis. Devices, batches and deadlines are the server's own affair, so that what is said of those is left out, and the log names it.
 Networks that are none of ONNX Runtime's, or keep something from request to request, do not load.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ MOST_BYTES = 1024**2  # of a file
 ONNX = ("onnxruntime_onnx", "onnxruntime", "")  # what a platform or a backend may be
 SEQUENCES = "requests of a sequence share a state"
 OTHER = {"ensemble_scheduling": "it is made of other networks", "sequence_batching": SEQUENCES}
-TAKEN = {"name", "platform", "backend", "max_batch_size", "input", "output"}
+TAKEN = {"name", "platform", "backend", "max_batch_size", "input", "output", "version_policy"}
 
 
 def with_tritons(own: Beside, place: Path | None) -> Beside:
@@ -31,7 +33,8 @@ def with_tritons(own: Beside, place: Path | None) -> Beside:
     if path is None or not path.is_file():
         return own
     said = read_pbtxt(path)
-    return Beside({**said.shapes, **own.shapes}, own.empty, {**said.labels, **own.labels})
+    shapes, labels = {**said.shapes, **own.shapes}, {**said.labels, **own.labels}
+    return replace(said, shapes=shapes, empty=own.empty, labels=labels)
 
 
 def read_pbtxt(path: Path) -> Beside:
@@ -40,13 +43,12 @@ def read_pbtxt(path: Path) -> Beside:
     _must_be_onnx(config)
     if left := sorted({field.name for field, _ in config.ListFields()} - _taken(config) | _reshaped(config)):
         log.warning("%s/%s: not taken: %s", path.parent.name, path.name, ", ".join(left))
-    return Beside(_shapes(config), labels=_labels(config, path.parent))
+    return Beside(_shapes(config), False, _labels(config, path.parent), *_versions(config))
 
 
 def _taken(config: ModelConfig) -> set[str]:
     """What holds here, or would not be otherwise without it."""
-    usual = {"default_model_filename"} if config.default_model_filename == "model.onnx" else set()
-    return TAKEN | usual | ({"version_policy"} if config.version_policy.latest.num_versions == 1 else set())
+    return TAKEN | ({"default_model_filename"} if config.default_model_filename == "model.onnx" else set())
 
 
 def _parsed(path: Path) -> ModelConfig:
@@ -84,6 +86,20 @@ def _must_be_onnx(config: ModelConfig) -> None:
 def _reshaped(config: ModelConfig) -> set[str]:
     """Clients see the network's own shapes."""
     return {"reshape"} if any(port.HasField("reshape") for port in (*config.input, *config.output)) else set()
+
+
+def _versions(config: ModelConfig) -> tuple[int | None, tuple[str, ...] | None]:
+    """How many of the newest, and which alone."""
+    policy = config.version_policy
+    match policy.WhichOneof("policy_choice"):
+        case "all":
+            return sys.maxsize, None
+        case "latest":
+            return policy.latest.num_versions or 1, None
+        case "specific":
+            return sys.maxsize, tuple(str(version) for version in policy.specific.versions)
+        case _:
+            return None, None
 
 
 def _shapes(config: ModelConfig) -> dict[str, list[int]]:

@@ -206,20 +206,41 @@ class Repository:
     async def _load(self, name: str, only: Collection[str]) -> None:
         async with self.turn:
             known = self.versions(name)
-            there = [entry for entry in known if entry.path.exists()] or known[:1]
-            there = [entry for entry in there if entry.version in only] or there
-            for n, entry in enumerate(there[: self._versions]):
+            there, why = await self._chosen(name, only)
+            for n, entry in enumerate(there):
                 if n == 0 or entry.state != "READY":
                     await self._load_one(entry)
                     self._newest[name] = self.versions(name, ready_only=True)[0].key
             for entry in known:
-                if entry not in there[: self._versions] and not (only and entry.ports is None):
-                    self._unload(entry, f"the newest {self._versions} are served (versions)")
+                if entry not in there and not (only and entry.ports is None):
+                    self._unload(entry, why)
             self._newest[name] = there[0].key
             await self.look()
             if there[0].found:
-                versions = [entry.version for entry in there[: self._versions]]
-                await self._remember({**self.remembered, name: versions})
+                await self._remember({**self.remembered, name: [entry.version for entry in there]})
+
+    async def _chosen(self, name: str, only: Collection[str]) -> tuple[list[Entry], str]:
+        """Versions to be served, the newest first, and why others are not; raises BadRequest."""
+        known = self.versions(name)
+        try:
+            said = await asyncio.to_thread(self._said, known[0].beside) if known[0].found else Beside()
+        except ConfigError:
+            said = Beside()  # whoever loads it says why it does not
+        there = [entry for entry in known if entry.path.exists()] or known[:1]
+        if said.versions is not None:
+            there = [entry for entry in there if entry.version in said.versions]
+            if not there:
+                raise BadRequest(
+                    f"model '{name}' does not load: no version is there that version_policy names"
+                )
+        there = [entry for entry in there if entry.version in only] or there
+        newest, where = (said.newest, "version_policy") if said.newest else (self._versions, "versions")
+        why = (
+            f"the newest {newest} are served ({where})"
+            if said.versions is None
+            else "version_policy names others"
+        )
+        return there[:newest], why
 
     async def _load_one(self, entry: Entry) -> None:
         if entry.ports is None:

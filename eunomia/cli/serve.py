@@ -208,4 +208,6 @@ def _announce(server: Server, quiet: bool, as_json: bool) -> None:
     typer.echo(f"ready: {ready['http']}" + (f", gRPC {ready['grpc']}" if ready["grpc"] else ""))
     if not quiet:
         none = "none yet; those of models_dir are loaded by POST /v2/repository/models/NAME/load"
+        if server.options.load_all:
+            none = "none: the log says why"
         typer.echo(f"models: {', '.join(ready['models'] or [none])}\nCtrl-C drains and stops")

@@ -316,6 +316,8 @@ def load_server(path: str | Path, overrides: Iterable[str] = ()) -> ServerConfig
 
     Raises ConfigError naming key path, value and what is allowed.
     """
+    if str(path) == "":
+        raise ConfigError("the path of a server file, a network or a folder of networks is empty; give one")
     path = Path(path)
     if path.is_dir() or path.suffix.lower() == ".onnx":
         return server_from(_without_a_file(path), overrides, str(path), None)
@@ -327,7 +329,10 @@ def _without_a_file(path: Path) -> Table:
     found: Table = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "default"}]}
     if path.is_dir():
         return found | {"models_dir": str(path), "load_all": True}
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("._-") or "network"
+    parts = Path(os.path.abspath(path)).with_suffix("").parts
+    if parts[-1] == "model":  # NAME/model.onnx, NAME/N/model.onnx
+        parts = tuple(part for part in parts[:-1] if not part.isdecimal())
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", parts[-1]).strip("._-") or "network"
     return found | {"network": [{"name": name, "onnx": str(path)}]}
 
 

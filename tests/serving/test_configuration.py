@@ -384,3 +384,25 @@ def test_a_folder_that_nobody_may_load_from_is_pointed_out(
     options = server.server_options(server_from(table, (), "f.toml", tmp_path), said.append)
     server.close(options.directory)
     assert any(text.startswith("nobody may load what is in models_dir") for text in said) == told
+    table["load_all"] = True  # nobody need
+    options = server.server_options(server_from(table, (), "f.toml", tmp_path), said.append)
+    server.close(options.directory)
+    assert len([text for text in said if text.startswith("nobody may load")]) == told
+
+
+@pytest.mark.parametrize(
+    ("host", "anonymous", "told"),
+    [
+        ("127.0.0.1", True, False), ("::1", True, False), ("localhost", True, False),
+        ("0.0.0.0", True, True), ("::", True, True), ("0.0.0.0", False, False),
+    ],
+)  # fmt: skip
+def test_callers_without_a_key_from_elsewhere_are_pointed_out(
+    host: str, anonymous: bool, told: bool, tmp_path: Path
+) -> None:
+    tenant = {"name": "default", "key_sha256": ["0" * 64]}
+    table = {**SERVER, "cache_dir": "c", "host": host, "anonymous": anonymous, "tenant": [tenant]}
+    said = list[str]()
+    options = server.server_options(server_from(table, (), "f.toml", tmp_path), said.append)
+    server.close(options.directory)
+    assert any("whoever reaches this machine may send requests" in text for text in said) == told

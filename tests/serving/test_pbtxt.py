@@ -147,12 +147,32 @@ def test_a_folder_or_a_network_needs_no_file(tmp_path: Path) -> None:
         assert status == 200 and answer["outputs"][0]["data"] == [0.0, 5.0, 1.0]
         assert server.ask("/v2/eunomia/tenants", key="")[0] in (401, 403), "nobody is administrator"
     config = load_server(home / "1" / "model.onnx")
-    assert [network.name for network in config.network] == ["model"] and config.host == "127.0.0.1"
+    assert [network.name for network in config.network] == ["dense"] and config.host == "127.0.0.1"
     assert load_server(tmp_path / "_ my net (2).onnx").network[0].name == "my-net-2"
     assert load_server(home / "1" / "model.onnx", ["policy=edf"]).policy == "edf"
     (tmp_path / "none").mkdir()
     with pytest.raises(ConfigError, match="none' holds no network: no NAME.onnx"):
         check_files(load_server(tmp_path / "none"), ports=False)
+    (tmp_path / "none" / "net").mkdir()
+    (tmp_path / "none" / "net" / "config.pbtxt").touch()
+    with pytest.raises(
+        ConfigError, match="'net/config.pbtxt' is not served: there is no model.onnx in a num"
+    ):
+        check_files(load_server(tmp_path / "none"), ports=False)
+    with pytest.raises(ConfigError, match="dense' is the folder of one network; give the folder around it"):
+        check_files(load_server(home), ports=False)  # its versions were served as networks '1' and '2'
+    with pytest.raises(ConfigError, match="is empty; give one"):
+        load_server("")  # served the working directory
+
+
+def test_a_network_may_be_a_folder_of_its_files(tmp_path: Path) -> None:
+    """As Triton's manual has it; it was 'Is a directory'."""
+    home = repository(tmp_path / "models", config="\ufeff" + DENSE) / "1"
+    (home / "model.onnx").rename(home / "m")
+    (home / "model.onnx").mkdir()
+    (home / "m").rename(home / "model.onnx" / "model.onnx")
+    with running(tmp_path, models_dir=tmp_path / "models") as server:
+        assert load(server, "dense")[0] == 200
 
 
 @pytest.mark.parametrize(

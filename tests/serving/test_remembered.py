@@ -46,7 +46,7 @@ def test_what_was_loaded_serves_after_a_restart_and_what_was_unloaded_does_not(t
     with running(tmp_path, models_dir=models) as server:
         assert told(server) == (
             "model 'times' is not ready: not loaded; an administrator loads it by POST "
-            "/v2/repository/models/times/load"
+            "/v2/repository/models/times/load, or a start with load_all = true"
         )
         load(server)
         assert kept(tmp_path) == {"times": ["1"]}

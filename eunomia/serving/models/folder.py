@@ -26,7 +26,12 @@ def files_of(folder: Path) -> dict[tuple[str, str], Path]:
             found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
     found.update((path.parent.name, {VERSION: path}) for path in folder.glob("*/model.onnx"))
     found.update((path.stem, {VERSION: path}) for path in folder.glob("*.onnx"))
-    return {(name, version): path for name, paths in found.items() for version, path in paths.items()}
+    return {(name, version): _file(path) for name, paths in found.items() for version, path in paths.items()}
+
+
+def _file(path: Path) -> Path:
+    """A network of several files may lie in a folder of its name (Triton)."""
+    return path / "model.onnx" if path.is_dir() else path
 
 
 def misnamed(folder: Path) -> set[Path]:

@@ -1,8 +1,9 @@
 """``config.pbtxt`` of a network in a folder that was made for Triton: which of it holds here, and which does not.
 
 Taken are the names of classes (``label_filename``), which versions are served (``version_policy``) and, as sizes of the
-trial, dims without a free axis. Devices, batches and deadlines are the server's own affair, so that what is said of those is left out, and the log names it.
-Networks that are none of ONNX Runtime's, or keep something from request to request, do not load.
+trial, dims without a free axis. Devices, batches and deadlines are the server's own affair, so that what is said of
+those is left out, and the log names it. Networks that are none of ONNX Runtime's, or keep something from request to
+request, do not load.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _parsed(path: Path) -> ModelConfig:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
             raise ConfigError(f"{path.name} has more than {MOST_BYTES} bytes; at most so many are read")
-        config: ModelConfig = text_format.Parse(content.decode(), ModelConfig(), allow_unknown_field=True)
+        config: ModelConfig = text_format.Parse(
+            content.decode("utf-8-sig"), ModelConfig(), allow_unknown_field=True
+        )
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be read: {error.strerror}") from None
     except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:

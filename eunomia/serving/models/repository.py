@@ -340,6 +340,7 @@ def ports_of(entry: Entry) -> Ports:
         text = f"model '{entry.key}' is not ready: {entry.reason}"
         if entry.reason in (NOT_LOADED, UNLOADED):
             text += f"; an administrator loads it by POST /v2/repository/models/{entry.name}/load"
+            text += ", or a start with load_all = true"
         raise Unavailable(text, retry_after_s=soon_s)
     return entry.ports
 

@@ -15,6 +15,7 @@ from eunomia.config.server import SQLITE, ServerConfig
 from eunomia.core.errors import ConfigError, EunomiaError, OutputError
 from eunomia.core.own_file import split_file
 
+MOST_NAMED = 10  # files with names that no network has
 FILES = (".json", ".toml", ".py")  # of a policy
 
 
@@ -31,7 +32,6 @@ def check_files(config: ServerConfig, *, ports: bool = True) -> None:
 
 def _networks(config: ServerConfig) -> Iterator[str]:
     from eunomia.serving.blocks.external import weight_files
-    from eunomia.serving.models.folder import files_of
     from eunomia.serving.models.labels import read_labels
 
     for network in config.network:
@@ -51,8 +51,19 @@ def _networks(config: ServerConfig) -> Iterator[str]:
     folder = config.models_dir
     if folder is not None and not (Path(folder).is_dir() and os.access(folder, os.R_OK | os.X_OK)):
         yield f"models_dir = '{folder}' is no folder that can be read; give one that holds NAME.onnx or NAME/model.onnx"
-    elif folder is not None and config.load_all and not config.network and not files_of(Path(folder)):
+    elif folder is not None and config.load_all:
+        yield from _nothing_to_load(Path(folder), config)
+
+
+def _nothing_to_load(folder: Path, config: ServerConfig) -> Iterator[str]:
+    from eunomia.serving.models.folder import look_through
+
+    found = look_through(folder)
+    if (folder / "config.pbtxt").is_file():
+        yield f"models_dir = '{folder}' is the folder of one network; give the folder around it"
+    elif not found.networks and not config.network:
         yield f"models_dir = '{folder}' holds no network: no NAME.onnx, NAME/model.onnx or NAME/N/model.onnx is there"
+        yield from list(found.misnamed.values())[:MOST_NAMED]
 
 
 def _policies(config: ServerConfig) -> Iterator[str]:

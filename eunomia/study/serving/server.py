@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -128,6 +129,11 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
             "nobody may load what is in models_dir: that is an administrator's, POST /v2/repository/models/NAME/load; "
             'give a tenant role = "admin" and key_sha256'
         )
+    if config.anonymous and not _of_this_machine(config.host):
+        tell(
+            f"anonymous = true and host = '{config.host}': whoever reaches this machine may send requests, as any "
+            "tenant; elsewhere than on a trusted network give each tenant a key"
+        )
     policy = resolve_policy(config.policy)
     with within("fallback"):
         load_policy(config.fallback)
@@ -169,10 +175,18 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
     )  # fmt: skip
 
 
+def _of_this_machine(host: str) -> bool:
+    """Whether only its own programs reach it there; names of other machines are not looked up."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def nobody_loads(config: ServerConfig) -> bool:
     """Whether networks wait in a folder for an administrator, and the file names none; a database may."""
     named = any(tenant.role == "admin" and tenant.key_sha256 for tenant in config.tenant)
-    return config.models_dir is not None and config.database is None and not named
+    return config.models_dir is not None and not config.load_all and config.database is None and not named
 
 
 def _replicas(config: ServerConfig, policy: object, tell: Tell) -> ReplicaOptions | None:

@@ -200,7 +200,7 @@ def _announce(server: Server, quiet: bool, as_json: bool) -> None:
     ready = {
         "http": f"{scheme}://{host}:{server.http_port}",
         "grpc": f"{host}:{server.grpc_port}" if server.grpc_port is not None else None,
-        "models": [entry.name for entry in server.service.repository.entries(ready_only=True)],
+        "models": [*dict.fromkeys(e.name for e in server.service.repository.entries(ready_only=True))],
     }
     if as_json:
         typer.echo(json.dumps(ready))

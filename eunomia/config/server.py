@@ -312,10 +312,7 @@ class ServerConfig(Section):
 
 
 def load_server(path: str | Path, overrides: Iterable[str] = ()) -> ServerConfig:
-    """Read a server file, or serve a network or a folder of them without one.
-
-    Raises ConfigError naming key path, value and what is allowed.
-    """
+    """A server file's; a network or a folder needs none. Raises ConfigError naming key path, value, what is allowed."""
     if str(path) == "":
         raise ConfigError("the path of a server file, a network or a folder of networks is empty; give one")
     path = Path(path)

@@ -133,13 +133,12 @@ class Server:
             self.pool.dispatcher.neighbours = neighbours_of(options.devices, options.co_runs, places=places)
         if options.harvest is not None:
             self.pool.harvest(options.harvest)
-        address = f"{options.host}:{options.http_port}"
-        kept = None if options.load_all else Remembered(options.cache, address, options.models_dir)
+        kept = Remembered(options.cache, f"{options.host}:{options.http_port}", options.models_dir)
         files = options.models_dir, options.networks, options.versions, options.beside
         self.service = Service(
             clock,
             self.pool,
-            Repository(self.pool, *files, kept=kept),
+            Repository(self.pool, *files, kept=None if options.load_all else kept),
             options.directory,
             Limits(clock),
             anonymous=options.anonymous,

@@ -127,14 +127,14 @@ def test_versions_are_those_of_its_policy(
     for version in (1, 2, 10):
         put(tmp_path, version)
     path = tmp_path / "models" / "times" / "config.pbtxt"
-    path.write_text(f"version_policy: {{ {policy} }}")
+    path.write_text(f"version_policy: {{ {policy} }} dynamic_batching {{ }}")
     with running(tmp_path, models_dir=tmp_path / "models", load_all=True) as server:
         networks = server.service.repository
         assert networks.ready_versions("times") == served and infer(server)[0] == served[-1]
         assert {one.reason for one in networks.versions("times") if one.ports is None} == {why} - {""}
         path.write_text("version_policy { specific { versions: 5 } }")
         assert load(server, "times")[0] == 400 and networks.ready_versions("times") == served
-    assert "not taken" not in caplog.text
+    assert caplog.text.count("not taken: dynamic_batching") == 1
 
 
 def test_a_folder_or_a_network_needs_no_file(tmp_path: Path) -> None:
@@ -253,4 +253,5 @@ def test_a_file_of_another_name_in_a_version_is_named(
     with caplog.at_level(logging.WARNING), running(tmp_path, models_dir=tmp_path / "models"):
         assert any("'dense/1/dense_v2.onnx' is not served: rename it to" in said for said in caplog.messages)
         assert any("'tokens/config.pbtxt' is not served: there is no" in said for said in caplog.messages)
+        assert not any("'dense/config.pbtxt'" in said for said in caplog.messages), "one line is enough"
         assert not any("0.onnx" in said for said in caplog.messages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,13 @@ class Beside:
     labels: Mapping[str, str] = field(default_factory=dict)
     newest: int | None = None
     versions: tuple[str, ...] | None = None
+
+    def serves(self, there: Sequence[str], most: int) -> tuple[Sequence[str], str]:
+        """Of versions, the newest first, those to be served, and why others are not; ``most``: unless it says more."""
+        if self.versions is not None:
+            return [version for version in there if version in self.versions], "version_policy names others"
+        count, where = (self.newest, "version_policy") if self.newest else (most, "versions")
+        return there[:count], f"the newest {count} are served ({where})"
 
 
 Reader = Callable[[Path], Beside]  # raises ConfigError

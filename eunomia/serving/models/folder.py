@@ -59,7 +59,9 @@ def look_through(folder: Path) -> Found:
     files = {place: (path, file_beside(folder, path)) for place, path in files_of(folder).items()}
     names = {name for name, _ in files}
     foreign = [path for path in folder.glob("*/config.pbtxt") if path.parent.name not in names]
-    why = dict.fromkeys(misnamed(folder), RULE) | dict.fromkeys(foreign, FOREIGN)
+    others = misnamed(folder)
+    said = {folder / path.relative_to(folder).parts[0] for path in others}
+    why = dict.fromkeys(others, RULE) | {path: FOREIGN for path in foreign if path.parent not in said}
     return Found(
         files, {path: f"'{path.relative_to(folder)}' is not served: {text}" for path, text in why.items()}
     )

@@ -206,10 +206,11 @@ class Repository:
     async def _load(self, name: str, only: Collection[str]) -> None:
         async with self.turn:
             known = self.versions(name)
-            there, why = await self._chosen(name, only)
+            said = await asyncio.to_thread(self._said, known[0])
+            there, why = self._chosen(known, only, Beside() if isinstance(said, ConfigError) else said)
             for n, entry in enumerate(there):
                 if n == 0 or entry.state != "READY":
-                    await self._load_one(entry)
+                    await self._load_one(entry, said)
                     self._newest[name] = self.versions(name, ready_only=True)[0].key
             for entry in known:
                 if entry not in there and not (only and entry.ports is None):
@@ -219,36 +220,24 @@ class Repository:
             if there[0].found:
                 await self._remember({**self.remembered, name: [entry.version for entry in there]})
 
-    async def _chosen(self, name: str, only: Collection[str]) -> tuple[list[Entry], str]:
+    def _chosen(self, known: list[Entry], only: Collection[str], said: Beside) -> tuple[list[Entry], str]:
         """Versions to be served, the newest first, and why others are not; raises BadRequest."""
-        known = self.versions(name)
-        try:
-            said = await asyncio.to_thread(self._said, known[0].beside) if known[0].found else Beside()
-        except ConfigError:
-            said = Beside()  # whoever loads it says why it does not
-        there = [entry for entry in known if entry.path.exists()] or known[:1]
-        if said.versions is not None:
-            there = [entry for entry in there if entry.version in said.versions]
-            if not there:
-                raise BadRequest(
-                    f"model '{name}' does not load: no version is there that version_policy names"
-                )
-        there = [entry for entry in there if entry.version in only] or there
-        newest, where = (said.newest, "version_policy") if said.newest else (self._versions, "versions")
-        why = (
-            f"the newest {newest} are served ({where})"
-            if said.versions is None
-            else "version_policy names others"
-        )
-        return there[:newest], why
+        there = [entry.version for entry in known if entry.path.exists()] or [known[0].version]
+        wanted = [version for version in there if version in only] or there
+        served, why = said.serves(wanted, self._versions)
+        served = served or said.serves(there, self._versions)[0]
+        if not served:
+            raise BadRequest(
+                f"model '{known[0].name}' does not load: no version that version_policy names is there"
+            )
+        return [entry for entry in known if entry.version in served], why
 
-    async def _load_one(self, entry: Entry) -> None:
+    async def _load_one(self, entry: Entry, said: Beside | ConfigError) -> None:
         if entry.ports is None:
             entry.state, entry.reason = "LOADING", "loading"
         try:
-            said = Beside(entry.shapes, entry.empty, entry.labels)
-            if entry.found:
-                said = await asyncio.to_thread(self._said, entry.beside)
+            if isinstance(said, ConfigError):
+                raise said
             labels = await asyncio.to_thread(read_labels, said.labels)
             ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
             self._check(entry, labels, ports)
@@ -266,10 +255,15 @@ class Repository:
             raise
         entry.state, entry.reason = "READY", ""
 
-    def _said(self, beside: Path | None) -> Beside:
-        said = with_tritons(read_beside(self._read, beside), beside)
-        if beside is not None and self._folder is not None:
-            must_lie_in(said.labels, (self._folder, beside.parent))
+    def _said(self, entry: Entry) -> Beside | ConfigError:
+        """What holds of all versions, or what is wrong with it."""
+        if not entry.found or entry.beside is None or self._folder is None:
+            return Beside(entry.shapes, entry.empty, entry.labels)
+        try:
+            said = with_tritons(read_beside(self._read, entry.beside), entry.beside)
+            must_lie_in(said.labels, (self._folder, entry.beside.parent))
+        except ConfigError as error:
+            return error
         return said
 
     def _check(self, entry: Entry, labels: Labels, ports: Ports) -> None:

@@ -12,6 +12,7 @@ import tritonclient.http as triton
 from eunomia.config.server import load_server
 from eunomia.core.errors import ConfigError
 from eunomia.serving.models.beside import Beside
+from eunomia.serving.models.folder import look_through
 from eunomia.serving.models.pbtxt import MOST_BYTES, read_pbtxt, with_tritons
 from eunomia.study.serving.beforehand import check_files
 from eunomia.study.serving.server import _beside
@@ -163,6 +164,23 @@ def test_a_folder_or_a_network_needs_no_file(tmp_path: Path) -> None:
         check_files(load_server(home), ports=False)  # its versions were served as networks '1' and '2'
     with pytest.raises(ConfigError, match="is empty; give one"):
         load_server("")  # served the working directory
+
+
+def test_sizes_that_do_not_fit_are_told_to_be_of_that_file(tmp_path: Path) -> None:
+    """Nobody had written the 'shapes' of which the reason spoke."""
+    repository(tmp_path / "models", config=DENSE.replace("dims: [ 4 ]", "dims: [ 5 ]"))
+    with running(tmp_path, models_dir=tmp_path / "models") as server:
+        status, content = load(server, "dense")
+        assert status == 400 and "does not load: by the dims of config.pbtxt, shapes.x is [1, 5]" in str(
+            content
+        )
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = repository(tmp_path)
+    assert not look_through(tmp_path).misnamed
+    monkeypatch.setattr("os.access", lambda path, mode: path != home)
+    assert look_through(tmp_path).misnamed == {home: "'dense' is not served: the folder may not be read"}
 
 
 def test_a_network_may_be_a_folder_of_its_files(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ class Beside:
     labels: Mapping[str, str] = field(default_factory=dict)
     newest: int | None = None
     versions: tuple[str, ...] | None = None
+    dims: bool = False  # of config.pbtxt: they are the shapes
 
     def serves(self, there: Sequence[str], most: int) -> tuple[Sequence[str], str]:
         """Of versions, the newest first, those to be served, and why others are not; ``most``: unless it says more."""

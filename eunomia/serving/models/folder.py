@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ RULE = (
     "'-', of which the first is a letter or digit"
 )
 FOREIGN = "there is no model.onnx in a numbered folder beside it"  # Triton's, for what others run
+CLOSED = "the folder may not be read"
 VERSION = "1"  # of a network without numbered folders
 
 
@@ -61,7 +63,16 @@ def look_through(folder: Path) -> Found:
     foreign = [path for path in folder.glob("*/config.pbtxt") if path.parent.name not in names]
     others = misnamed(folder)
     said = {folder / path.relative_to(folder).parts[0] for path in others}
-    why = dict.fromkeys(others, RULE) | {path: FOREIGN for path in foreign if path.parent not in said}
+    closed = [path for path in folder.glob("*") if NAME.fullmatch(path.name) and _closed(path)]
+    why = (
+        dict.fromkeys(closed, CLOSED)
+        | dict.fromkeys(others, RULE)
+        | {path: FOREIGN for path in foreign if path.parent not in said}
+    )
     return Found(
         files, {path: f"'{path.relative_to(folder)}' is not served: {text}" for path, text in why.items()}
     )
+
+
+def _closed(path: Path) -> bool:
+    return not os.access(path, os.R_OK | os.X_OK) and path.is_dir()

@@ -35,7 +35,7 @@ def with_tritons(own: Beside, place: Path | None) -> Beside:
         return own
     said = read_pbtxt(path)
     shapes, labels = {**said.shapes, **own.shapes}, {**said.labels, **own.labels}
-    return replace(said, shapes=shapes, empty=own.empty, labels=labels)
+    return replace(said, shapes=shapes, empty=own.empty, labels=labels, dims=said.dims and not own.shapes)
 
 
 def read_pbtxt(path: Path) -> Beside:
@@ -44,7 +44,8 @@ def read_pbtxt(path: Path) -> Beside:
     _must_be_onnx(config)
     if left := sorted({field.name for field, _ in config.ListFields()} - _taken(config) | _reshaped(config)):
         log.warning("%s/%s: not taken: %s", path.parent.name, path.name, ", ".join(left))
-    return Beside(_shapes(config), False, _labels(config, path.parent), *_versions(config))
+    shapes = _shapes(config)
+    return Beside(shapes, False, _labels(config, path.parent), *_versions(config), dims=bool(shapes))
 
 
 def _taken(config: ModelConfig) -> set[str]:

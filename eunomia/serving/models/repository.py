@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -244,14 +245,17 @@ class Repository:
             entry.ports = {**ports, "labels": labels}
             entry.shapes, entry.empty, entry.labels = said.shapes, said.empty, said.labels
         except BaseException as error:
+            why = str(error) or type(error).__name__
+            if isinstance(said, Beside) and said.dims:
+                why = re.sub("^shapes", "by the dims of config.pbtxt, shapes", why)
             if entry.ports is None:
-                entry.state, entry.reason = "UNAVAILABLE", str(error) or type(error).__name__
+                entry.state, entry.reason = "UNAVAILABLE", why
             if isinstance(error, Away):
                 raise Unavailable(
                     f"model '{entry.key}' does not load: {error}", retry_after_s=AWAY_S
                 ) from None
             if isinstance(error, ConfigError | ModelError | ServingError):
-                raise BadRequest(f"model '{entry.key}' does not load: {error}") from None
+                raise BadRequest(f"model '{entry.key}' does not load: {why}") from None
             raise
         entry.state, entry.reason = "READY", ""
 

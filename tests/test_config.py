@@ -111,7 +111,7 @@ REFUSED = {  # override -> what the sentence must say
     "compare.policies=[]": ["compare.policies", "at least 1"],
     "sweep.load=1": ["sweep.load is 1", "a list"],
     "tenant=1": ["tenant is 1", "a list"],
-    "name=''": ["name is ''", "at least 1"],
+    "name=''": ["name is ''", "must not be empty"],
 }
 
 

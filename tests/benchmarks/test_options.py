@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks.__main__ import main
 from benchmarks.catalogue import BENCHMARKS, SETTINGS
 from benchmarks.serving import fidelity
 from benchmarks.slurm.bench import POLICIES, chosen
-from benchmarks.table import Options
+from benchmarks.table import Options, Table
 
 
 @pytest.mark.parametrize("said", ["true", "1", "Yes", ""])
@@ -73,9 +75,13 @@ def test_the_settings_of_the_catalogue_are_those_that_modules_read() -> None:
     assert set(SETTINGS) <= set(BENCHMARKS)
 
 
-def test_a_part_that_no_benchmark_has_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_no_benchmark_has_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was, nothing was measured, without a word."""
-    with pytest.raises(
-        SystemExit, match="^--only added2: serving-path has the parts added, four, raw, stamps$"
-    ):
+
+    def measure(options: Options) -> Iterator[Table]:
+        assert options.chosen(["raw", "added"]) == []
+        yield from ()
+
+    monkeypatch.setattr(command, "find", lambda name: measure)
+    with pytest.raises(SystemExit, match="^--only added2: serving-path has the parts added, raw$"):
         main(["serving-path", "--quick", "--only", "added2"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import socket
 import threading
@@ -31,7 +30,7 @@ from eunomia.serving.tenants.bodies import Bodies, Body
 from tests import children
 from tests.patience import PATIENCE_S, pauses, until_async
 from tests.serving.live import running
-from tests.serving.wire import MIB, Wire, lane
+from tests.serving.wire import MIB, Wire, is_gone_after, lane
 
 SECRET = "eun_a-key-that-is-revoked"
 REFUSED = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
@@ -330,8 +329,4 @@ def test_an_error_of_bytes_that_are_no_http_holds_none_of_them() -> None:
         await pauses(3)
         return weakref.ref(one)
 
-    gc.disable()
-    try:
-        assert asyncio.run(main())() is None
-    finally:
-        gc.enable()
+    assert is_gone_after(main)

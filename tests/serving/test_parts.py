@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import weakref
 from typing import cast
 
@@ -12,7 +11,7 @@ import pytest
 from eunomia.serving.fronts.exchange import HttpExchange
 from eunomia.serving.fronts.lane import Lane, Mode
 from eunomia.serving.fronts.parts import PART, Parts
-from tests.serving.wire import MIB, Deaf, Encrypted, Wire, lane
+from tests.serving.wire import MIB, Deaf, Encrypted, Wire, is_gone_after, lane
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 BODY = bytes(range(256)) * (8 * MIB // 256)
@@ -95,11 +94,7 @@ def test_of_a_client_that_has_gone_nothing_stays() -> None:
         await turns(wire)
         return weakref.ref(one)
 
-    gc.disable()
-    try:
-        assert asyncio.run(main())() is None
-    finally:
-        gc.enable()
+    assert is_gone_after(main)
 
 
 def test_without_tls_the_system_gets_it_whole() -> None:

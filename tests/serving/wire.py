@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
 from typing import Any
 
@@ -112,3 +114,12 @@ def lane(known: bool = True, handler: Callable[[web.BaseRequest], Awaitable[web.
         web.Server(handler),
         Inference(service, JsonProcess(16 * MIB), 64 * MIB, Connections(ConnectionLimits())),
     )
+
+
+def is_gone_after(main: Callable[[], Coroutine[None, None, weakref.ref[object]]]) -> bool:
+    """Whether what ``main`` names lives no longer than it runs, though nobody looks for circles."""
+    gc.disable()
+    try:
+        return asyncio.run(main())() is None
+    finally:
+        gc.enable()

@@ -111,5 +111,5 @@ def test_a_quick_run_prints_its_tables(
     from benchmarks.__main__ import main
 
     monkeypatch.chdir(tmp_path)
-    main([name, "--quick", "--workers", "1"])
+    main([name, "--quick"])
     assert row in capsys.readouterr().out

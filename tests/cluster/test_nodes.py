@@ -145,7 +145,7 @@ def test_an_error_from_another_process_keeps_its_text(
             replays.replay((1, 1), policies=(policy,))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), machines=st.integers(1, 4))
 def test_no_schedule_beats_the_bound(seed: int, machines: int) -> None:
     """First come, first served and shortest first on equal machines, jobs of one device each."""
@@ -193,7 +193,7 @@ def markets(draw: st.DrawFn) -> tuple[Market, Callable[[Counts], bool]]:
     return market, keeps
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(drawn=markets(), grows=st.booleans())
 def test_the_search_finds_the_least_of_all(
     drawn: tuple[Market, Callable[[Counts], bool]], grows: bool
@@ -218,7 +218,7 @@ def test_the_search_finds_the_least_of_all(
     assert len(tried) <= len(every) + 6 * len(spans), "it tries no more than trying all"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(drawn=markets(), grows=st.booleans(), tries=st.integers(1, 8))
 def test_what_is_left_open_is_counted(
     drawn: tuple[Market, Callable[[Counts], bool]], grows: bool, tries: int

@@ -64,7 +64,7 @@ def kept(case: Case, outcome: np.ndarray) -> int:
 # --- nobody beats the bound -------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     cases(periodic=False).map(known),
     st.lists(greedy_rules(), min_size=1, max_size=3),
@@ -124,7 +124,7 @@ def tinies(draw: st.DrawFn, contention: tuple[str, ...]) -> Tiny:
     return tiny(rows, requests, type_of, asks, edges, bandwidth=1.0, contention=mode)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tinies(("none", "proportional", "max_min")), st.sampled_from(TIGHTNESS))
 def test_rule_search_optimum_bound_in_this_order(case: Tiny, tightness: dict[str, object]) -> None:
     requests, table, platform = case.request_table, case.table, case.platform

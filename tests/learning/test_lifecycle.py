@@ -288,14 +288,12 @@ def interrupted(command: list[str], ready: Callable[[], bool]) -> tuple[int, str
 def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(folder: Path) -> None:
     where = folder / "stopped"
     state = where / "stage-0" / "training.safetensors"
-    command = ["train", str(folder / "train.toml"), "--out", str(where), "--quiet"]
+    command = ["train", str(folder / "train.toml"), "--out", str(where), "--workers", "2", "--quiet"]
     long = ["--set", "stage.0.generations=100000"]
-    for before, workers in enumerate("21"):  # the second goes on from the first, without processes beside it
+    for before in (0, 1):  # the second goes on from the first
         reached = generations(state)
         assert reached >= before
-        code, said = interrupted(
-            [*command, *long, "--workers", workers], lambda reached=reached: generations(state) > reached
-        )
+        code, said = interrupted([*command, *long], lambda reached=reached: generations(state) > reached)
         assert code == 130 and "Traceback" not in said and generations(state) > reached
         assert said.strip().splitlines()[-1] == (
             f"eunomia: stopped; what is finished is kept in {where}, run the same command again to go on"

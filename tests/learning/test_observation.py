@@ -49,7 +49,7 @@ def views(draw: st.DrawFn) -> View:
                      running_demand=running)  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(views())
 def test_compiled_and_plain_features_agree(view: View) -> None:
     jobs, overall, _ = compiled(view)
@@ -60,7 +60,7 @@ def test_compiled_and_plain_features_agree(view: View) -> None:
     assert np.isfinite(jobs).all() and np.isfinite(overall).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(views(), st.randoms(use_true_random=False))
 def test_rows_may_come_in_any_order(view: View, shuffle) -> None:  # type: ignore[no-untyped-def]
     order = list(range(len(view)))
@@ -73,7 +73,7 @@ def test_rows_may_come_in_any_order(view: View, shuffle) -> None:  # type: ignor
     assert layer_s == layer_mixed_s
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(views(), st.floats(0.0, 4.0))
 def test_pair_features_agree(view: View, running: float) -> None:
     _, _, layer_s = compiled(view)

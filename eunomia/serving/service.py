@@ -41,6 +41,7 @@ from eunomia.serving.protocol.errors import (
 from eunomia.serving.protocol.infer import InferRequest, SharedRegion
 from eunomia.serving.protocol.ranking import with_classes
 from eunomia.serving.protocol.regions import Regions
+from eunomia.serving.protocol.reshape import as_clients_see, as_the_network_has
 from eunomia.serving.replicas.fleet import Fleet
 from eunomia.serving.tenants.bodies import AGAIN_S, Bodies
 from eunomia.serving.tenants.deadlines import Claim, claim_of, deadline_s
@@ -206,6 +207,7 @@ class Service(Callers):
         return self._served(inside, inside.answer.result())
 
     def _served(self, inside: Inside, outputs: Mapping[str, Value]) -> Served:
+        outputs = as_clients_see(inside.ports, outputs)
         outputs = with_classes(inside.request.outputs, outputs, inside.ports)
         placing = self.regions.place(inside.grant.name, inside.request, outputs)
         if placing.size <= AT_ONCE_BYTES:
@@ -242,13 +244,14 @@ class Service(Callers):
         if request.names_memory:
             self.neighbour(caller)
         self.limits.check_size(grant, request.tensor_bytes, self.pool.arena.most_bytes)
-        inputs = {
+        inputs: Inputs = {
             t.name: self.regions.tensor(grant.name, t) if isinstance(t.data, SharedRegion) else t.data
             for t in request.inputs
         }
         if len(inputs) < len(request.inputs):
             raise named_twice(request)
         batch = check_inputs(request.model, ports, inputs, entry.empty, entry.options)
+        inputs = as_the_network_has(ports, inputs)
         check_outputs(ports, request)
         self.regions.check(grant.name, request)
         size = sum(array.nbytes for array in inputs.values())

@@ -273,3 +273,39 @@ def test_a_file_of_another_name_in_a_version_is_named(
         assert any("'tokens/config.pbtxt' is not served: there is no" in said for said in caplog.messages)
         assert not any("'dense/config.pbtxt'" in said for said in caplog.messages), "one line is enough"
         assert not any("0.onnx" in said for said in caplog.messages)
+
+
+def test_the_file_may_have_another_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of Triton's own keys the one that says which file is served: it was 'rename it'."""
+    said = DENSE.replace("model.onnx", "dense_v2.onnx").replace('name: "dense"\n', 'name: "dense" # "', 1)
+    home = repository(tmp_path / "models", config=said, file="dense_v2.onnx")
+    (home / "1" / "older.onnx").write_bytes(b"not meant")
+    with caplog.at_level(logging.WARNING), running(tmp_path, models_dir=tmp_path / "models") as server:
+        assert load(server, "dense")[0] == 200
+    assert [said for said in caplog.messages if "is not served" in said] == [
+        "models_dir: 'dense/1/older.onnx' is not served: rename it to NAME.onnx, NAME/model.onnx or NAME/N/model.onnx; "
+        "NAME has at most 100 of a-z, A-Z, 0-9, '.', '_' and '-', of which the first is a letter or digit"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ('name: "a" default_model_filename: "b.onnx"', {"1/b.onnx"}),
+        ("default_model_filename : 'b.onnx'", {"1/b.onnx"}),
+        ('# default_model_filename: "b.onnx"', set()),
+        ("name: 'default_model_filename: \"b.onnx\"'", set()),
+        ('default_model_filename: "../1/b.onnx"', set()),
+        ('default_model_filename: "b.plan"', set()),
+        ('default_model_filename: "none.onnx"', set()),
+    ],
+)
+def test_a_name_leads_to_a_file_beside_the_others(tmp_path: Path, text: str, files: set[str]) -> None:
+    home = tmp_path / "net"
+    (home / "1").mkdir(parents=True)
+    (home / "1" / "b.onnx").touch()
+    (home / "1" / "b.plan").touch()
+    (home / "config.pbtxt").write_text(text)
+    found = look_through(tmp_path)
+    assert {path.relative_to(home).as_posix() for path, _ in found.networks.values()} == files
+    assert bool(files) != any("b.onnx" in why for why in found.misnamed.values())

@@ -48,6 +48,9 @@ class Elsewhere(Protocol):
     def nbytes(self) -> int:
         """Bytes."""
 
+    def reshape(self, shape: tuple[int, ...]) -> Elsewhere:
+        """The same elements in other axes."""
+
     def read_into(self, target: Tensor) -> None:
         """Copy it; raises ServingError."""
 

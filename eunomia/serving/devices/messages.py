@@ -45,7 +45,8 @@ class Ports(TypedDict):
     """All of them; ``key`` tells versions of the network's blocks apart.
 
     ``unranked``: names of inputs of which nobody says how many axes they have: one is taken. ``axes``: of each input,
-    what the file calls its axes. ``labels``: of outputs, the names of their classes.
+    what the file calls its axes. ``labels``: of outputs, the names of their classes. ``reshapes``: of ports that
+    clients see in another shape than the network has, both.
     """
 
     inputs: list[Port]
@@ -54,6 +55,7 @@ class Ports(TypedDict):
     unranked: NotRequired[list[str]]
     axes: NotRequired[dict[str, list[str]]]
     labels: NotRequired[Mapping[str, Sequence[str]]]
+    reshapes: NotRequired[Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]]
 
 
 class Placed(Port):

@@ -15,6 +15,7 @@ from eunomia.serving.models.repository import ports_of
 from eunomia.serving.protocol.checks import check_inputs, check_outputs
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, SharedRegion
+from eunomia.serving.protocol.reshape import as_the_network_has
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 from eunomia.serving.visit import Caller
@@ -100,5 +101,5 @@ def foresee(service: Service, request: InferRequest, grant: Grant, caller: Calle
     arrays = {t.name: t.data for t in request.inputs if not isinstance(t.data, SharedRegion)}
     if len(arrays) == len(request.inputs):
         batch = check_inputs(request.model, ports, arrays, entry.empty, entry.options)
-        service.foresee(grant, request, caller, arrays, batch)
+        service.foresee(grant, request, caller, as_the_network_has(ports, arrays), batch)
     return ports

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eunomia.serving.protocol.reshape import Reshape
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -20,6 +22,9 @@ class Beside:
     newest: int | None = None
     versions: tuple[str, ...] | None = None
     dims: bool = False  # of config.pbtxt: they are the shapes
+    reshapes: Mapping[str, Reshape] = field(
+        default_factory=dict
+    )  # of tensors, as clients see them and as they are
 
     def serves(self, there: Sequence[str], most: int) -> tuple[Sequence[str], str]:
         """Of versions, the newest first, those to be served, and why others are not; ``most``: unless it says more."""

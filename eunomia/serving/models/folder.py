@@ -1,9 +1,14 @@
-"""The files of a folder of networks: ``NAME.onnx``, ``NAME/model.onnx`` or ``NAME/N/model.onnx``."""
+"""The files of a folder of networks: ``NAME.onnx``, ``NAME/model.onnx`` or ``NAME/N/model.onnx``.
+
+Where ``NAME/config.pbtxt`` gives Triton another ``default_model_filename``, that stands for ``model.onnx`` in
+``NAME/N``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +23,11 @@ RULE = (
 FOREIGN = "there is no model.onnx in a numbered folder beside it"  # Triton's, for what others run
 CLOSED = "the folder may not be read"
 VERSION = "1"  # of a network without numbered folders
+RENAMED = re.compile(
+    rb"""^(?:[^#"'\n]|"[^"\n]*"|'[^'\n]*')*?\bdefault_model_filename\s*:\s*["']([^"'/\\\n]+\.onnx)["']""",
+    re.MULTILINE,
+)
+MOST_BYTES = 64 * 1024  # of a configuration, where that is looked for
 
 
 def files_of(folder: Path) -> dict[tuple[str, str], Path]:
@@ -26,6 +36,8 @@ def files_of(folder: Path) -> dict[tuple[str, str], Path]:
     for path in folder.glob("*/*/model.onnx"):
         if path.parent.name.isdecimal():
             found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
+    for path in _renamed(folder):
+        found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
     found.update((path.parent.name, {VERSION: path}) for path in folder.glob("*/model.onnx"))
     found.update((path.stem, {VERSION: path}) for path in folder.glob("*.onnx"))
     return {(name, version): _file(path) for name, paths in found.items() for version, path in paths.items()}
@@ -34,6 +46,18 @@ def files_of(folder: Path) -> dict[tuple[str, str], Path]:
 def _file(path: Path) -> Path:
     """A network of several files may lie in a folder of its name (Triton)."""
     return path / "model.onnx" if path.is_dir() else path
+
+
+def _renamed(folder: Path) -> set[Path]:
+    """Files in numbered folders that their network's configuration calls by another name than ``model.onnx``."""
+    found = set[Path]()
+    for config in folder.glob("*/config.pbtxt"):
+        with suppress(OSError), config.open("rb") as file:
+            if said := RENAMED.search(file.read(MOST_BYTES)):
+                name = os.fsdecode(said[1])
+                places = (place for place in config.parent.iterdir() if place.name.isdecimal())
+                found |= {place / name for place in places if (place / name).exists()}
+    return found
 
 
 def misnamed(folder: Path) -> set[Path]:
@@ -46,7 +70,12 @@ def misnamed(folder: Path) -> set[Path]:
     there += folder.glob("*/*/model.onnx")
     there += [path for path in folder.glob("*/[0-9]*/*.onnx") if path.parent.name.isdecimal()]
     places = {path: path.relative_to(folder).as_posix() for path in there}
-    return {path for path, place in places.items() if not PLACE.fullmatch(place) and "/.." not in f"/{place}"}
+    named = _renamed(folder)
+    return {
+        p
+        for p, place in places.items()
+        if p not in named and not PLACE.fullmatch(place) and "/.." not in f"/{place}"
+    }
 
 
 class Found(NamedTuple):

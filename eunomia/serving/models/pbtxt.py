@@ -1,9 +1,9 @@
 """``config.pbtxt`` of a network in a folder that was made for Triton: which of it holds here, and which does not.
 
-Taken are the names of classes (``label_filename``), which versions are served (``version_policy``) and, as sizes of the
-trial, dims without a free axis. Devices, batches and deadlines are the server's own affair, so that what is said of
-those is left out, and the log names it. Networks that are none of ONNX Runtime's, or keep something from request to
-request, do not load.
+Taken are the names of classes (``label_filename``), which versions are served (``version_policy``) and the shapes that
+clients see (``reshape``). So are the file's name (``default_model_filename``) and, as sizes of the trial, dims without
+a free axis. Devices, batches and deadlines are the server's own affair, so that what is said of those is left out, and
+the log names it. Networks that are none of ONNX Runtime's, or keep something from request to request, do not load.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from eunomia.core.errors import ConfigError
 from eunomia.serving.models.beside import Beside
+from eunomia.serving.protocol.reshape import Reshape
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig, ModelInput
@@ -25,7 +26,16 @@ MOST_BYTES = 1024**2  # of a file
 ONNX = ("onnxruntime_onnx", "onnxruntime", "")  # what a platform or a backend may be
 SEQUENCES = "requests of a sequence share a state"
 OTHER = {"ensemble_scheduling": "it is made of other networks", "sequence_batching": SEQUENCES}
-TAKEN = {"name", "platform", "backend", "max_batch_size", "input", "output", "version_policy"}
+TAKEN = {
+    "name",
+    "platform",
+    "backend",
+    "max_batch_size",
+    "input",
+    "output",
+    "version_policy",
+    "default_model_filename",
+}
 
 
 def with_tritons(own: Beside, place: Path | None) -> Beside:
@@ -42,15 +52,17 @@ def read_pbtxt(path: Path) -> Beside:
     """What holds here; raises ConfigError."""
     config = _parsed(path)
     _must_be_onnx(config)
-    if left := sorted({field.name for field, _ in config.ListFields()} - _taken(config) | _reshaped(config)):
+    if left := sorted({field.name for field, _ in config.ListFields()} - TAKEN):
         log.warning("%s/%s: not taken: %s", path.parent.name, path.name, ", ".join(left))
     shapes = _shapes(config)
-    return Beside(shapes, False, _labels(config, path.parent), *_versions(config), dims=bool(shapes))
-
-
-def _taken(config: ModelConfig) -> set[str]:
-    """What holds here, or would not be otherwise without it."""
-    return TAKEN | ({"default_model_filename"} if config.default_model_filename == "model.onnx" else set())
+    return Beside(
+        shapes,
+        False,
+        _labels(config, path.parent),
+        *_versions(config),
+        dims=bool(shapes),
+        reshapes=_reshapes(config),
+    )
 
 
 def _parsed(path: Path) -> ModelConfig:
@@ -87,9 +99,14 @@ def _must_be_onnx(config: ModelConfig) -> None:
         )
 
 
-def _reshaped(config: ModelConfig) -> set[str]:
-    """Clients see the network's own shapes."""
-    return {"reshape"} if any(port.HasField("reshape") for port in (*config.input, *config.output)) else set()
+def _reshapes(config: ModelConfig) -> dict[str, Reshape]:
+    """Of inputs and outputs; where Triton batches, neither shape names the rows."""
+    rows = (-1,) if config.max_batch_size > 0 else ()
+    return {
+        port.name: Reshape((*rows, *port.dims), (*rows, *port.reshape.shape))
+        for port in (*config.input, *config.output)
+        if port.HasField("reshape")
+    }
 
 
 def _versions(config: ModelConfig) -> tuple[int | None, tuple[str, ...] | None]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from os.path import commonprefix
@@ -22,6 +23,7 @@ from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.pbtxt import with_tritons
 from eunomia.serving.models.remembered import Remembered
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
+from eunomia.serving.protocol.reshape import presented
 from eunomia.serving.tenants.grants import Grant
 
 log = logging.getLogger("eunomia.serving")
@@ -241,8 +243,7 @@ class Repository:
                 raise said
             labels = await asyncio.to_thread(read_labels, said.labels)
             ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
-            self._check(entry, labels, ports)
-            entry.ports = {**ports, "labels": labels}
+            entry.ports = self._seen(entry, labels, ports, said)
             entry.shapes, entry.empty, entry.labels = said.shapes, said.empty, said.labels
         except BaseException as error:
             why = str(error) or type(error).__name__
@@ -270,14 +271,17 @@ class Repository:
             return error
         return said
 
-    def _check(self, entry: Entry, labels: Labels, ports: Ports) -> None:
-        """Before it is served; one that serves goes on, as it has just been loaded. Raises ConfigError."""
+    def _seen(self, entry: Entry, labels: Labels, ports: Ports, said: Beside) -> Ports:
+        """As clients see it. One that serves goes on, as it has just been loaded. Raises ConfigError."""
         try:
             check_labels(labels, [port["name"] for port in ports["outputs"]])
+            return {**presented(ports, said.reshapes), "labels": labels}
         except ConfigError:
             if entry.ports is None:
                 self._pool.unload(entry.key)
             else:
+                with suppress(ConfigError):
+                    ports = presented(ports, entry.ports.get("reshapes", {}))
                 entry.ports = {**ports, "labels": entry.ports.get("labels", {})}
             raise
 

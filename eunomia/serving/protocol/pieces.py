@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -107,6 +109,12 @@ class Unread:
     def nbytes(self) -> int:
         """Bytes."""
         return self.size * self.dtype.itemsize
+
+    def reshape(self, shape: tuple[int, ...]) -> Self:
+        """The same elements in other axes."""
+        other = copy(self)
+        object.__setattr__(other, "shape", shape)
+        return other
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def test_an_unknown_tenant_or_network_is_refused_with_what_there_is(
     )
     for verb in ("load", "unload"):
         status, content = ask(server, "POST", f"/v2/repository/models/smal/{verb}", key, {})
-        assert (status, content["error"]) == (404, "unknown model 'smal'; there are: small"), verb
+        assert (status, content["error"]) == (404, "Request for unknown model 'smal'; there are: small"), verb
 
 
 def test_who_may_read_one_tenant(served: tuple[Server, DatabaseDirectory, str], tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_an_unknown_model_is_answered_with_those_that_the_caller_may_use(tmp_pat
             status, content, _ = infer(server, SILVER, model)
             assert (
                 status == 404
-                and content["error"] == f"unknown model '{model}'; tenant 'silver' may use: small"
+                and content["error"] == f"Request for unknown model '{model}'; tenant 'silver' may use: small"
             )
             error = infer_rpc(server, SILVER, model)
             assert error.code() is grpc.StatusCode.NOT_FOUND and error.details() == content["error"]

@@ -76,6 +76,8 @@ def test_a_client_sends_and_gets_the_shapes_of_the_configuration(tmp_path: Path,
         ]
         with pytest.raises(Exception, match=r"has shape \[1, 3, 4, 4\]; model 'picture' takes \[3, 4, 4\]"):
             asked(server, (1, 3, 4, 4), grpc=grpc)
+        config = ask(server, "GET", "/v2/models/picture/config", ADMIN)[1]
+        assert config["max_batch_size"] == 0 and config["input"][0]["format"] == "FORMAT_NCHW"
         told = ask(server, "GET", "/v2/models/picture", ADMIN)[1]
         assert [told[side][0]["shape"] for side in ("inputs", "outputs")] == [[3, 4, 4], [3]]
 

@@ -46,7 +46,7 @@ class Ports(TypedDict):
 
     ``unranked``: names of inputs of which nobody says how many axes they have: one is taken. ``axes``: of each input,
     what the file calls its axes. ``labels``: of outputs, the names of their classes. ``reshapes``: of ports that
-    clients see in another shape than the network has, both.
+    clients see in another shape than the network has, both. ``formats``: of inputs, how pictures lie in them.
     """
 
     inputs: list[Port]
@@ -55,6 +55,7 @@ class Ports(TypedDict):
     unranked: NotRequired[list[str]]
     axes: NotRequired[dict[str, list[str]]]
     labels: NotRequired[Mapping[str, Sequence[str]]]
+    formats: NotRequired[Mapping[str, str]]
     reshapes: NotRequired[Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]]
 
 

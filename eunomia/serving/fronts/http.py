@@ -304,7 +304,7 @@ def config_of(name: str, ports: Ports, most_bytes: int, tenant: str) -> Json:
 
     Its parameters say who the caller is.
     """
-    kinds = {BYTES: "TYPE_STRING"}
+    kinds, formats = {BYTES: "TYPE_STRING"}, ports.get("formats", {})
 
     def port(p: Port, batched: bool) -> Json:
         return {
@@ -320,7 +320,9 @@ def config_of(name: str, ports: Ports, most_bytes: int, tenant: str) -> Json:
         "platform": "onnxruntime_onnx",
         "backend": "onnxruntime",
         "max_batch_size": rows,
-        "input": [port(p, batched) for p in ports["inputs"]],
+        "input": [
+            {**port(p, batched), "format": formats.get(p["name"], "FORMAT_NONE")} for p in ports["inputs"]
+        ],
         "output": [port(p, batched) for p in ports["outputs"]],
         "parameters": {"tenant": {"string_value": tenant}},
     }

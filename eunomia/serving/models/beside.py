@@ -22,6 +22,7 @@ class Beside:
     newest: int | None = None
     versions: tuple[str, ...] | None = None
     dims: bool = False  # of config.pbtxt: they are the shapes
+    formats: Mapping[str, str] = field(default_factory=dict)  # of inputs, as Triton names them
     reshapes: Mapping[str, Reshape] = field(
         default_factory=dict
     )  # of tensors, as clients see them and as they are

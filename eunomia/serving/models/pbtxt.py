@@ -61,6 +61,7 @@ def read_pbtxt(path: Path) -> Beside:
         _labels(config, path.parent),
         *_versions(config),
         dims=bool(shapes),
+        formats=_formats(config),
         reshapes=_reshapes(config),
     )
 
@@ -97,6 +98,11 @@ def _must_be_onnx(config: ModelConfig) -> None:
         raise ConfigError(
             "config.pbtxt says decoupled: a request gets one answer here, neither more nor none"
         )
+
+
+def _formats(config: ModelConfig) -> dict[str, str]:
+    """``FORMAT_NCHW`` or ``FORMAT_NHWC``: clients of pictures ask for it."""
+    return {port.name: port.Format.Name(port.format) for port in config.input if port.format}
 
 
 def _reshapes(config: ModelConfig) -> dict[str, Reshape]:

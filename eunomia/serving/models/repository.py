@@ -150,9 +150,9 @@ class Repository:
         return [entry.version for entry in self.versions(name, ready_only=True)][::-1]
 
     def entry(self, name: str, version: str = "") -> Entry:
-        """A known network: that version, or the newest that is ready; raises NotFound."""
+        """A known network: that version, or the newest that is ready; raises NotFound, as stock clients await."""
         if not self.has(name):
-            raise NotFound(f"unknown model '{name[:100]}'")
+            raise NotFound(f"Request for unknown model '{name[:100]}'")
         entry = self._entries.get(key_of(name, version) if version else self._newest.get(name, name))
         if entry is not None and (version or entry.state == "READY"):
             return entry
@@ -179,7 +179,7 @@ class Repository:
     def unknown(self, grant: Grant, name: str) -> NotFound:
         """Readiness alone, which asks for no key, tells none from one that is for others; what is for it, is said."""
         listed = _listed(name, (entry.name for entry in self.entries() if grant.may_use(entry.name)))
-        return NotFound(f"unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}")
+        return NotFound(f"Request for unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}")
 
     def ports(self, name: str, version: str = "") -> Ports:
         """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
@@ -275,7 +275,7 @@ class Repository:
         """As clients see it. One that serves goes on, as it has just been loaded. Raises ConfigError."""
         try:
             check_labels(labels, [port["name"] for port in ports["outputs"]])
-            return {**presented(ports, said.reshapes), "labels": labels}
+            return {**presented(ports, said.reshapes), "labels": labels, "formats": said.formats}
         except ConfigError:
             if entry.ports is None:
                 self._pool.unload(entry.key)
@@ -300,7 +300,7 @@ class Repository:
         """For administrators, who may know of all; raises NotFound."""
         if not self.has(name):
             listed = _listed(name, (entry.name for entry in self.entries()))
-            raise NotFound(f"unknown model '{name[:100]}'; there are: {listed}")
+            raise NotFound(f"Request for unknown model '{name[:100]}'; there are: {listed}")
 
     async def _unload_all(self, name: str) -> None:
         async with self.turn:

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.hdrs import EXPECT, SERVER
 from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.web_request import BaseRequest
 
 from eunomia.serving.protocol.errors import ServingError
 
@@ -71,7 +72,7 @@ def go_on(request: web.Request) -> None:
         request.transport.write(GO_ON)
 
 
-def still_waits(request: web.Request) -> bool:
+def still_waits(request: BaseRequest) -> bool:
     """Whether its client has not heard that the body may come: it may send that or its next request."""
     return EXPECT in request.headers and request.body_exists and WENT_ON not in request
 

@@ -15,10 +15,11 @@ from aiohttp.web_request import BaseRequest
 
 from eunomia.serving.fronts.caller import caller_from
 from eunomia.serving.fronts.exchange import HttpExchange, Inference, Pieces, ending, failure
+from eunomia.serving.fronts.expecting import still_waits
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
-from eunomia.serving.fronts.lingering import close_slowly
+from eunomia.serving.fronts.lingering import close_slowly, say_no_more
 from eunomia.serving.fronts.mode import Mode
 from eunomia.serving.fronts.parts import Leaving
 from eunomia.serving.fronts.still_there import StillThere
@@ -65,9 +66,7 @@ class Lane(InTurn):
         )
         self._inference, self._mode = inference, Mode.HEAD
         self._tail = Waiting()  # that nobody has looked at
-        self._last = self._due = (
-            False  # its last answer has been sent; the next round of the loop looks at it
-        )
+        self._last = self._due = False  # its last answer has been sent; the next round looks at it
         self._left = 0  # bytes of the present request that have not come yet
         self._exchange: HttpExchange | None = None
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
@@ -365,4 +364,6 @@ class Lane(InTurn):
         found = await super().finish_response(request, resp, start_time)
         if self._mode is Mode.FED:
             self._mode = Mode.ALL if self._left else Mode.HEAD
+        if still_waits(request) and self.transport is not None:
+            say_no_more(self.transport)
         return found

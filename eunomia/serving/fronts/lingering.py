@@ -8,6 +8,14 @@ from collections.abc import Sequence
 LINGER_S = 1.0  # until the client has read why
 
 
+def say_no_more(transport: asyncio.Transport) -> None:
+    """Behind the last answer, to a client that has sent no body and may wait for the end."""
+    if transport.can_write_eof():
+        transport.write_eof()
+    else:
+        transport.close()
+
+
 def close_slowly(
     transport: asyncio.Transport, last: Sequence[bytes | memoryview]
 ) -> asyncio.TimerHandle | None:

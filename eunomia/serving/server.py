@@ -148,7 +148,7 @@ class Server:
         )
         self.pool.loading.on_away = self.service.repository.away
         self.service.holding.most_s = options.max_block_s
-        self.service.holding.explore = self.pool.ladder.towards
+        self.service.holding.explore = self.pool.explore
         self.pool.watching.patience_s = self.service.holding.patience_s
         named = options.policy if isinstance(options.policy, str) else title(policy)
         self.service.policy_name = options.policy_label or named

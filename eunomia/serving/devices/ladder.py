@@ -20,7 +20,7 @@ from eunomia.serving.devices.axes import Axes, Shapes
 from eunomia.serving.devices.climbs import AT_ONCE, Climb, Climbs, Known
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import LoadedModel, Loading, trial_shape
-from eunomia.serving.devices.messages import Message, Port
+from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
@@ -134,9 +134,7 @@ class Ladder:
         ports = model.ports["inputs"]
         wanted = shapes_of(ports, climb.rows, climb.sizes)
         tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
-        axes = Axes(model.ports, {}, model.ports.get("axes", {}))
-        linked = axes.agreed(tried) == tried and axes.agreed(wanted) == wanted
-        fit, bound = (axes.agreed, axes.bound) if linked else (dict, set[str]())
+        fit, bound = linked(model.ports, tried, wanted)
         few = with_rows_of(tried, wanted, first_axes(ports) - bound)
         rows, _ = trial_shape(ports, tried)
         took_s = self._costs.longest_s(network, network.first_row) * rows
@@ -197,6 +195,14 @@ class Ladder:
         except TimeoutError:
             device.end(-self._number)
             raise
+
+
+def linked(ports: Ports, tried: Shapes, wanted: Shapes) -> tuple[Fit, set[str]]:
+    """How sizes between the two are made to fit each other, and inputs whose first axis is named like another."""
+    axes = Axes(ports, {}, ports.get("axes", {}))
+    if axes.agreed(tried) == tried and axes.agreed(wanted) == wanted:
+        return axes.agreed, axes.bound
+    return dict, set()
 
 
 def shapes_of(ports: Sequence[Port], rows: int, rest: Mapping[str, Sequence[int]]) -> Shapes:

@@ -35,7 +35,7 @@ class LoadedModel:
     """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one.
 
     ``key``: the name of its cut, where it was cut. ``took_s``: with the input by which it was cut, 0 where that was
-    made up or nobody knows; ``rows``: of that input.
+    made up or nobody knows; ``rows``: of that input. ``given``: whether who had it loaded gave ``shapes``.
     """
 
     network: Network
@@ -47,6 +47,7 @@ class LoadedModel:
     room: int = FIRST_ROOM
     took_s: float = 0.0
     rows: int = 1
+    given: bool = False
 
 
 class Loading:
@@ -79,25 +80,29 @@ class Loading:
         self._last[network.index] = ticket
         return self._labels[network.index]
 
-    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "") -> Ports:
+    async def load(
+        self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "", most_s: float = 0.0
+    ) -> Ports:
         """Load on every living device; returns the network's ports. Raises ModelError.
 
         The first device decides where the network is cut, unless that is known (``cut``); the others read its plan.
+        ``most_s``: none runs it, not for a trial either, if a block of the plan takes longer; 0 = it may.
         """
-        if not _is_utf8(path):
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
             raise ModelError(f"its path {path!r} is no UTF-8, which the runtime cannot open; rename it")
         self._count += 1
         label = f"{name}#{self._count}"
         alive = [device for device in self._devices if device.alive]
         if not alive:
             raise Away("no device is alive")
-        first = {**self._order(alive[0], label, path, shapes, cut), "batches": self.batches}
+        bound: Message = {"most_s": most_s} if most_s else {}
+        first = {**self._order(alive[0], label, path, shapes, cut), **bound, "batches": self.batches}
         answers = [await self._load_on(alive[0], first)]
-        shapes = answers[0].get("shapes") or shapes  # with those that it had to find
+        given, shapes = bool(shapes), answers[0].get("shapes") or shapes  # with those that it had to find
         asked, untried = answers[0].get("asked", {}), bool(answers[0].get("untried"))
         if untried:
             cut = answers[0]["key"]  # there may be another by now
-        others = [(device, self._order(device, label, path, shapes, cut)) for device in alive[1:]]
+        others = [(d, {**self._order(d, label, path, shapes, cut), **bound}) for d in alive[1:]]
         try:
             answers += await asyncio.gather(*(self._load_on(*each) for each in others))
         except BaseException:  # those that have it would keep it for nothing
@@ -113,12 +118,14 @@ class Loading:
         network = self._costs.add(name, blocks, whole=whole, rows=rows, sizes=sizes, untried=untried)
         ports: Ports = {"inputs": inputs, "outputs": outputs, "unranked": answers[0].get("unranked", [])}
         ports["axes"] = answers[0].get("axes", {})
-        model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""))
+        model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""), given=given)
         if asked:
             model.took_s, model.rows = sum(answers[0]["block_s"]), rows
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(model, answer))
         self._labels[network.index] = label
+        if most_s:
+            self._costs.chosen.add(network.index)
         if not answers[0].get("rows_apart", False):
             self._costs.apart.add(network.index)
             if self.batches and first_axis_is_free(ports):
@@ -359,11 +366,3 @@ def stays(device: Device) -> bool:
 def again_s(tries: int) -> float:
     """Seconds before a network is tried once more that did not load so often."""
     return min(LONGEST_AGAIN_S, AGAIN_S * 2.0 ** min(tries, 20))
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

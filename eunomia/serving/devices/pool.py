@@ -10,7 +10,10 @@ from pathlib import Path
 from eunomia.contract.view import Assign, View
 from eunomia.serving.devices.answers import Answers, Inputs
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.by_request import ByRequest
+from eunomia.serving.devices.by_size import BySize
+from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
@@ -71,6 +74,8 @@ class DevicePool:
         self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
         self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
+        self.by_size = BySize(self._devices, self.loading, self.costs, clock, self._cut_by)
+        self.by_size.spawn, self.by_size.turn = self._spawn, lambda: self.by_request.turn
         self.sparing = Sparing(self._devices, self.loading)
         self.watching = Watching(self._devices, self.execution, self.ladder)
 
@@ -160,13 +165,15 @@ class DevicePool:
         """Networks in service, by name."""
         return self.loading.models
 
-    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "") -> Ports:
+    async def load(
+        self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "", most_s: float = 0.0
+    ) -> Ports:
         """Load a network, in place of an older one of its name; returns its ports. Raises ModelError.
 
-        ``cut``: in the cache, that it is to be.
+        ``cut``: in the cache, that it is to be. ``most_s``: of a block, 0 = any.
         """
         old = self.models.get(name)
-        ports = await self.loading.load(name, path, shapes, cut)
+        ports = await self.loading.load(name, path, shapes, cut, most_s)
         if old is not None:
             self.ladder.forget(old.network)
             self._spawn(self.loading.retire(old, self._in_use))
@@ -174,6 +181,9 @@ class DevicePool:
 
     async def _cut_otherwise(self, model: LoadedModel, cut: str) -> None:
         await self.load(model.network.name, model.path, model.shapes, cut)
+
+    async def _cut_by(self, model: LoadedModel, shapes: Shapes, most_s: float) -> None:
+        await self.load(model.network.name, model.path, shapes, most_s=most_s)
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""
@@ -190,6 +200,16 @@ class DevicePool:
             *self.answers.entering,
         ]
         return any(job.network is network for job in jobs)
+
+    def explore(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
+        """Whether the server has tried the size of a request that may be too long in a block, or what comes of it.
+
+        Where it has, the network may be cut for such sizes. Raises Unavailable.
+        """
+        found = self.ladder.towards(tenant, job, bound_s)
+        if found is True:
+            self.by_size.wanted(job, bound_s)
+        return found
 
     # --- requests --------------------------------------------------------------------------------------
 

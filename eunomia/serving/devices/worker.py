@@ -33,7 +33,7 @@ from eunomia.serving.devices.memory import (
     too_little,
 )
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
-from eunomia.serving.devices.network import LoadedNetwork
+from eunomia.serving.devices.network import LoadedNetwork, short_blocks
 from eunomia.serving.devices.objection import Objection
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
@@ -116,6 +116,8 @@ class Worker:
         try:
             if self._networks and message["backend"] == "cpu":  # others may be in use
                 prepare_aside(*place, known.get("key", ""))
+            if "most_s" in message:
+                known["known_s"] = short_blocks(*place, message["most_s"])
             network = loader_of(message["backend"])(*place, message["whole_s"], **known)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})

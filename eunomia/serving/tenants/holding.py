@@ -7,11 +7,11 @@ longest block is measured for its shape; one that never ran counts as grown with
 that did, or in proportion to the trial. A run that held its device for ``FAR`` times the bound, whatever its shape,
 closes its class to its tenant, too.
 
-A refusal may be wrong. With ``explore``, the server tries such sizes itself, in short steps, and the request waits for
-what comes of it. Where that is in vain, the first such request of each tenant and network runs. After ``AGAIN_S``
-another one does, and half as often after each that was indeed too long; sizes that never ran are refused until then
-with that time (429), those that are known for good (413). ``shapes`` of a network give the trial the usual size, and
-need no such runs.
+A refusal may be wrong. With ``explore``, the server tries such sizes itself, in short steps, and the request waits
+for what comes of it; a network that is too long for them is cut anew (``devices.by_size``). Where that is in vain,
+the first such request of each tenant and network runs. After ``AGAIN_S`` another one does, and half as often after
+each that was indeed too long; sizes that never ran are refused until then with that time (429), those that are known
+for good (413). ``shapes`` of a network give the trial the usual size, and need no such runs.
 
 A network on which no made-up input runs (``untried``) has no usual size, and nobody can try one. Its first request is
 such a run, whatever its size; those of the same tenant that come meanwhile wait for its end.
@@ -226,7 +226,9 @@ class Holding:
 
     def _least(self, job: Job, bound_s: float) -> float:
         network = job.network
-        if self._strange(network):  # a client chose the input by which it is known
+        if (
+            self._strange(network) or network.index in self._state.costs.chosen
+        ):  # nobody who may say what is usual
             return max(bound_s, LEAST_S)
         if network.index not in self._trial_s:  # before anybody's input has moved it
             trial_s = self._state.costs.longest_s(network, network.first_row)

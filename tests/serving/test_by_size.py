@@ -1,0 +1,171 @@
+"""A network with free sizes is cut anew for the sizes that its clients send, a few times, and where that helps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine
+from http.client import HTTPConnection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.core.errors import ModelError
+from eunomia.serving.devices.by_size import HALVINGS, MOST, BySize
+from eunomia.serving.devices.loading import Away
+from eunomia.serving.protocol.errors import Unavailable
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.holding import LEAST_S
+from tests.patience import until
+from tests.serving.live import GOLD, ask, running
+
+LAYERS, LONG = 40, 1024
+BLOCK_S = 0.02  # between a layer's time and all of them, with some room to both sides
+
+
+def deep(path: Path) -> None:
+    """``LAYERS`` products of one matrix: with a length of 1 they take nothing, with ``LONG`` each some milliseconds."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = numpy_helper.from_array(np.eye(256, dtype=np.float32) * 0.5, "w")
+    nodes = [helper.make_node("MatMul", ["w", f"x{n}"], [f"x{n + 1}"]) for n in range(LAYERS)]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 256, "t"]) for name in ("x0", f"x{LAYERS}")
+    ]
+    graph = helper.make_graph(nodes, "deep", ends[:1], ends[1:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, str(path))
+
+
+def sent(server: Server, length: int) -> tuple[int, str]:
+    """Status and reason of a request of that length."""
+    size = {"binary_data_size": 1024 * length}
+    body = {"inputs": [{"name": "x0", "datatype": "FP32", "shape": [1, 256, length], "parameters": size}]}
+    line = HTTPConnection("127.0.0.1", server.http_port)
+    head = json.dumps(
+        {**body, "outputs": [{"name": f"x{LAYERS}", "parameters": {"binary_data": True}}]}
+    ).encode()
+    raw = np.ones(256 * length, np.float32).tobytes()
+    headers = {"Authorization": f"Bearer {GOLD}", "Inference-Header-Content-Length": str(len(head))}
+    line.request("POST", "/v2/models/deep/infer", head + raw, headers)
+    answer = line.getresponse()
+    content = answer.read()
+    line.close()
+    return answer.status, "" if answer.status == 200 else json.loads(content)["error"]
+
+
+def test_inputs_of_a_size_that_was_refused_are_served_soon(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """48 of 60 pictures of strange widths were refused for good, beside a tenant that was promised 50 ms."""
+    deep(tmp_path / "deep.onnx")
+    said: list[tuple[int, str]] = []
+
+    def served() -> bool:
+        said.append(sent(server, LONG))
+        return said[-1][0] == 200
+
+    with (
+        caplog.at_level(logging.WARNING),
+        running(tmp_path, max_block_s=BLOCK_S, arena_bytes=64 * 1024**2) as server,
+    ):
+        assert ask(server, "POST", "/v2/repository/models/deep/load", "eun_admin-key", {})[0] == 200
+        assert server.pool.models["deep"].network.blocks < LAYERS / 4
+        assert sent(server, 1)[0] == 200
+        until(served)
+        assert any(status == 503 and "is being cut for inputs of this size" in why for status, why in said)
+        assert server.pool.models["deep"].network.blocks > LAYERS / 4
+        assert [sent(server, length)[0] for length in (1, 7, LONG // 2)] == [200] * 3
+        job: Any = SimpleNamespace(network=server.pool.models["deep"].network)
+        assert server.service.holding._least(job, 0.0) == LEAST_S, "what clients send moves no bound"
+        assert any(
+            text.startswith("'deep' is cut anew for inputs as its clients") for text in caplog.messages
+        )
+
+
+class Cut:
+    """A network of one free axis, and what its loads end with: None, or an error."""
+
+    def __init__(self, *ends: Exception | None, given: bool = False, run_s: float = 0.1) -> None:
+        network = SimpleNamespace(name="net", index=0, untried=False)
+        ports = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1]}], "outputs": []}
+        self.model: Any = SimpleNamespace(
+            network=network, label="net#1", key="abc-0.005", shapes={}, ports=ports, given=given
+        )
+        self.ends, self.loads, self.now_s = list(ends), list[list[int]](), 0.0
+        self.loading: Any = SimpleNamespace(models={"net": self.model})
+        device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
+        costs: Any = SimpleNamespace(rest_s=lambda network, row: ([run_s], [run_s]))
+        clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
+        self.by_size = BySize([device], self.loading, costs, clock, self.load)
+        self.tasks: list[Coroutine[object, object, None]] = []
+        self.by_size.spawn = self.tasks.append  # type: ignore[assignment]
+
+    async def load(self, model: Any, shapes: dict[str, list[int]], most_s: float) -> None:
+        self.loads.append(shapes["x"])
+        if (error := self.ends.pop(0)) is not None:
+            raise error
+        self.model = SimpleNamespace(**{**vars(model), "label": f"net#{len(self.loads) + 1}"})
+        self.model.shapes, self.model.given = shapes, True
+        self.model.network = SimpleNamespace(**vars(model.network))
+        self.loading.models["net"] = self.model
+
+    def asked(self, length: int) -> bool:
+        """Whether a request of that length has to wait for a cut, which is then made."""
+        job: Any = SimpleNamespace(
+            network=self.model.network, cost_row=0, rows=1, group=("net", (("x", (length,)),))
+        )
+        try:
+            self.by_size.wanted(job, 0.025)
+        except Unavailable:
+            for task in self.tasks:
+                asyncio.run(task)  # type: ignore[arg-type]
+            self.tasks.clear()
+            return True
+        return False
+
+
+def test_it_grows_with_what_is_sent_and_never_back() -> None:
+    cut = Cut(None, None)
+    assert cut.asked(100) and cut.loads == [[1, 100]]
+    cut.now_s = 1e6
+    assert not cut.asked(90), "it is cut for more"
+    assert cut.asked(400) and cut.loads == [[1, 100], [1, 400]]
+
+
+def test_tries_are_few_and_further_and_further_apart() -> None:
+    cut = Cut(*[None] * 10)
+    made, length = [], 10
+    for second in range(1000):
+        cut.now_s = float(second)
+        if cut.asked(length):
+            made.append(second)
+            length *= 2
+    assert len(made) == MOST and np.all(np.diff(made, 2) > 0)
+    cut.model.label, cut.model.given, cut.model.shapes = "net#20", False, {}
+    assert cut.asked(50), "an administrator has loaded it"
+
+
+def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
+    cut = Cut(ModelError("a block takes 28 ms"), ModelError("a block takes 26 ms"), None)
+    assert cut.asked(400) and [length for _, length in cut.loads] == [400, 200, 100]
+    assert cut.model.shapes == {"x": [1, 100]}
+    cut = Cut(*[ModelError("it does not run")] * 10)
+    old = cut.model
+    assert cut.asked(400) and len(cut.loads) == HALVINGS + 1 and cut.loading.models["net"] is old
+    cut = Cut(Away("no device is alive"), None)
+    assert cut.asked(400) and len(cut.loads) == 1, "half of it would not load either"
+
+
+def test_what_an_operator_gave_or_a_run_that_is_long_is_left_alone() -> None:
+    assert not Cut(given=True).asked(400)
+    assert not Cut(run_s=30.0).asked(400)
+    strange = Cut()
+    strange.model.network.untried = True
+    assert not strange.asked(400)

@@ -154,8 +154,8 @@ def test_tries_are_few_and_further_and_further_apart() -> None:
 
 def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
     cut = Cut(ModelError("a block takes 28 ms"), ModelError("a block takes 26 ms"), None)
-    assert cut.asked(400) and [length for _, length in cut.loads] == [400, 200, 100]
-    assert cut.model.shapes == {"x": [1, 100]}
+    assert cut.asked(400) and [length for _, length in cut.loads] == [400, 192, 96]
+    assert cut.model.shapes == {"x": [1, 96]}
     cut = Cut(*[ModelError("it does not run")] * 10)
     old = cut.model
     assert cut.asked(400) and len(cut.loads) == HALVINGS + 1 and cut.loading.models["net"] is old

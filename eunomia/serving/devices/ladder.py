@@ -1,9 +1,10 @@
 """What inputs of sizes that never ran will take: the server tries it itself, in short steps.
 
 The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
-input between the largest that was tried and the request's. It is larger by so much that its longest block stays inside
-the bound. That holds even if time grows with the square of the elements (in proportion to rows). Axes that the file
-names alike are alike in it, and sums of names follow, if that is so in both inputs.
+input between the largest that was tried and the request's. It is larger by so much that its longest block stays
+inside the bound. That holds even if time grows with the square of the elements (in proportion to rows). Its sizes are
+multiples of powers of two, up to ``LIKED``, where the request's are: others do not run on networks that halve
+pictures. Axes that the file names alike are alike in it, and sums of names follow, if that is so in both inputs.
 
 Orders come first; a device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size
 is locked out.
@@ -28,6 +29,7 @@ from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 LEAST_STEP = 2**0.25  # classes of shapes are so far apart
+LIKED = 32  # networks that halve pictures some times over take multiples of up to this
 PAUSE_S = 0.025  # between two messages about a step
 BEHIND = 40  # so often may orders come before it, until one block runs first
 SHARE = 0.05  # of a device that is never idle
@@ -240,7 +242,9 @@ def between(tried: Shapes, wanted: Shapes, part: float, fit: Fit = dict) -> Shap
 def _size(tried: int, wanted: int, part: float) -> int:
     if not tried or not wanted:  # nothing lies between none and some
         return wanted
-    return round(float(tried * (wanted / tried) ** part))
+    size = float(tried * (wanted / tried) ** part)
+    step = min(wanted & -wanted, LIKED, 1 << max(int(size), 1).bit_length() - 1)
+    return round(size / step) * step
 
 
 def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float, fit: Fit = dict) -> float:

@@ -204,10 +204,10 @@ class DevicePool:
     def explore(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
         """Whether the server has tried the size of a request that may be too long in a block, or what comes of it.
 
-        Where it has, the network may be cut for such sizes. Raises Unavailable.
+        In both cases the network may be cut for such sizes. Raises Unavailable.
         """
         found = self.ladder.towards(tenant, job, bound_s)
-        if found is True:
+        if isinstance(found, bool):
             self.by_size.wanted(job, bound_s)
         return found
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.ladder import between, elements, furthest, linked, shapes_of
+from eunomia.serving.devices.ladder import between, elements, furthest, liked, linked, shapes_of
 from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
@@ -134,7 +134,7 @@ class BySize:
         """The largest sizes by which it could be cut and loaded; raises ModelError."""
         ports, shapes = model.ports["inputs"], wanted
         tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
-        fit, _ = linked(model.ports, tried, wanted)
+        fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
         for halved in range(HALVINGS + 1):
             try:
                 await self._load(model, shapes, bound_s)

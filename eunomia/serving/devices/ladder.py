@@ -3,7 +3,7 @@
 The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
 input between the largest that was tried and the request's. It is larger by so much that its longest block stays
 inside the bound. That holds even if time grows with the square of the elements (in proportion to rows). Its sizes are
-multiples of powers of two, up to ``LIKED``, where the request's are: others do not run on networks that halve
+multiples of powers of two, up to ``LIKED``, if such a step is large enough: others do not run on networks that halve
 pictures. Axes that the file names alike are alike in it, and sums of names follow, if that is so in both inputs.
 
 Orders come first; a device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size
@@ -141,12 +141,16 @@ class Ladder:
         rows, _ = trial_shape(ports, tried)
         took_s = self._costs.longest_s(network, network.first_row) * rows
         for begin, end, power in ((tried, few, 0.5), (few, wanted, 1.0)):
-            part = 0.0
+            part, tried_last = 0.0, begin
             while begin != end and part < 1.0:
-                part = furthest(begin, end, part, (climb.bound_s / max(took_s, 1e-7)) ** power, fit)
-                if part <= 0.0:
+                most, here = elements(tried_last) * (climb.bound_s / max(took_s, 1e-7)) ** power, part
+                for how in (liked(begin, end, fit), fit):
+                    larger = most / max(elements(between(begin, end, here, how)), 1)
+                    if (part := furthest(begin, end, here, larger, how)) > 0.0:
+                        break
+                else:
                     return
-                shapes = between(begin, end, part, fit)
+                shapes = tried_last = between(begin, end, part, how)
                 rows, sizes = trial_shape(ports, shapes)
                 row = self._costs.row_of(network, rows, sizes, climb.pair)
                 if self._costs.evident(row) and self._costs.fine(network, row):
@@ -242,9 +246,28 @@ def between(tried: Shapes, wanted: Shapes, part: float, fit: Fit = dict) -> Shap
 def _size(tried: int, wanted: int, part: float) -> int:
     if not tried or not wanted:  # nothing lies between none and some
         return wanted
-    size = float(tried * (wanted / tried) ** part)
-    step = min(wanted & -wanted, LIKED, 1 << max(int(size), 1).bit_length() - 1)
-    return round(size / step) * step
+    return round(float(tried * (wanted / tried) ** part))
+
+
+def liked(tried: Shapes, wanted: Shapes, fit: Fit) -> Fit:
+    """Sizes between the two made multiples of powers of two before they are made to ``fit``."""
+
+    def multiple(size: int, of_both: bool) -> int:
+        step = 1 if of_both else min(LIKED, 1 << max(size, 1).bit_length() - 1)
+        return round(size / step) * step
+
+    def fitted(shapes: Shapes) -> Shapes:
+        return fit(
+            {
+                name: [
+                    multiple(*each)
+                    for each in zip(sizes, map(int.__eq__, tried[name], wanted[name]), strict=True)
+                ]
+                for name, sizes in shapes.items()
+            }
+        )
+
+    return fitted
 
 
 def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float, fit: Fit = dict) -> float:

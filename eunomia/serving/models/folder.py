@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -30,13 +31,13 @@ RENAMED = re.compile(
 MOST_BYTES = 64 * 1024  # of a configuration, where that is looked for
 
 
-def files_of(folder: Path) -> dict[tuple[str, str], Path]:
+def files_of(folder: Path, renamed: Iterable[Path]) -> dict[tuple[str, str], Path]:
     """Networks of a folder by name and version; of several layouts of one name the first named above."""
     found: dict[str, dict[str, Path]] = {}
     for path in folder.glob("*/*/model.onnx"):
         if path.parent.name.isdecimal():
             found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
-    for path in _renamed(folder):
+    for path in renamed:
         found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
     found.update((path.parent.name, {VERSION: path}) for path in folder.glob("*/model.onnx"))
     found.update((path.stem, {VERSION: path}) for path in folder.glob("*.onnx"))
@@ -60,7 +61,7 @@ def _renamed(folder: Path) -> set[Path]:
     return found
 
 
-def misnamed(folder: Path) -> set[Path]:
+def misnamed(folder: Path, renamed: Container[Path]) -> set[Path]:
     """ONNX files where networks are, with names that no network has.
 
     What begins with two dots is Kubernetes' own: links lead there (``..data``), and nobody can rename it.
@@ -70,11 +71,10 @@ def misnamed(folder: Path) -> set[Path]:
     there += folder.glob("*/*/model.onnx")
     there += [path for path in folder.glob("*/[0-9]*/*.onnx") if path.parent.name.isdecimal()]
     places = {path: path.relative_to(folder).as_posix() for path in there}
-    named = _renamed(folder)
     return {
         p
         for p, place in places.items()
-        if p not in named and not PLACE.fullmatch(place) and "/.." not in f"/{place}"
+        if p not in renamed and not PLACE.fullmatch(place) and "/.." not in f"/{place}"
     }
 
 
@@ -87,10 +87,11 @@ class Found(NamedTuple):
 
 def look_through(folder: Path) -> Found:
     """All that there is to know of it."""
-    files = {place: (path, file_beside(folder, path)) for place, path in files_of(folder).items()}
+    renamed = _renamed(folder)
+    files = {place: (path, file_beside(folder, path)) for place, path in files_of(folder, renamed).items()}
     names = {name for name, _ in files}
     foreign = [path for path in folder.glob("*/config.pbtxt") if path.parent.name not in names]
-    others = misnamed(folder)
+    others = misnamed(folder, renamed)
     said = {folder / path.relative_to(folder).parts[0] for path in others}
     closed = [path for path in folder.glob("*") if NAME.fullmatch(path.name) and _closed(path)]
     why = (

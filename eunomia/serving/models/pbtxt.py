@@ -34,7 +34,6 @@ TAKEN = {
     "input",
     "output",
     "version_policy",
-    "default_model_filename",
 }
 
 
@@ -52,7 +51,7 @@ def read_pbtxt(path: Path) -> Beside:
     """What holds here; raises ConfigError."""
     config = _parsed(path)
     _must_be_onnx(config)
-    if left := sorted({field.name for field, _ in config.ListFields()} - TAKEN):
+    if left := sorted({field.name for field, _ in config.ListFields()} - _taken(config, path.parent)):
         log.warning("%s/%s: not taken: %s", path.parent.name, path.name, ", ".join(left))
     shapes = _shapes(config)
     return Beside(
@@ -64,6 +63,13 @@ def read_pbtxt(path: Path) -> Beside:
         formats=_formats(config),
         reshapes=_reshapes(config),
     )
+
+
+def _taken(config: ModelConfig, folder: Path) -> set[str]:
+    """What holds here; a file's name only where the file is there (``models.folder``)."""
+    name = config.default_model_filename
+    there = name == "model.onnx" or any(place.name == name for place in folder.glob("[0-9]*/*.onnx"))
+    return TAKEN | ({"default_model_filename"} if there else set())
 
 
 def _parsed(path: Path) -> ModelConfig:

@@ -27,10 +27,10 @@ STRANGE = {
 
 
 def packed(name: str, array: npt.NDArray[np.float32]) -> tuple[bytes, dict[str, str]]:
-    """An inference request's body with one tensor, and the header that says how much of it is JSON."""
+    """An inference request's body with one tensor, all binary, and the header that says how much of it is JSON."""
     parameters = {"binary_data_size": array.nbytes}
     tensor = {"name": name, "datatype": "FP32", "shape": array.shape, "parameters": parameters}
-    head = json.dumps({"inputs": [tensor]}).encode()
+    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
     return head + array.tobytes(), {"Inference-Header-Content-Length": str(len(head))}
 
 
@@ -49,3 +49,25 @@ def write_networks(folder: Path) -> dict[str, Path]:
     for name, model in content.items():
         (folder / f"{name}.onnx").write_bytes(model)
     return {name: folder / f"{name}.onnx" for name in content}
+
+
+def write_convolutions(path: Path) -> None:
+    """Six convolutions of 3 x 3, which halve a picture three times over; its height and width are free."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    draw, nodes, weights, channels, last = np.random.default_rng(0), [], [], 3, "image"
+    for n, (width, stride) in enumerate([(32, 1), (64, 2), (128, 1), (128, 2), (256, 1), (256, 2)]):
+        weight = (draw.standard_normal((width, channels, 3, 3)) * 0.05).astype(np.float32)
+        weights.append(numpy_helper.from_array(weight, f"w{n}"))
+        shape = {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [stride] * 2}
+        nodes.append(helper.make_node("Conv", [last, f"w{n}"], [f"c{n}"], **shape))
+        nodes.append(helper.make_node("Relu", [f"c{n}"], [last := f"r{n}"]))
+        channels = width
+    nodes.append(helper.make_node("ReduceMean", [last], ["y"], axes=[2], keepdims=0))
+    ends = {"image": ["n", 3, "h", "w"], "y": ["n", channels, "t"]}
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in ends.items()]
+    graph = helper.make_graph(nodes, "convolutions", ports[:1], ports[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, str(path))

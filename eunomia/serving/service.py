@@ -93,7 +93,7 @@ class Service(Callers):
         self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
         self.pool.of_death = self.holding.died
         self.pairs = Pairs(dispatcher, lambda: self.ledger.usage if self.ledger else {})
-        self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
+        self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized, self.pool.by_size.follow)
         self.books = books = Books(dispatcher.later)
         self.rota = Rota(books.turns, waited=books.front.waited)
         by_request.keep, by_request.turn = self.limits.keep, self.repository.turn

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,6 @@ import pytest
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.by_size import HALVINGS, MOST, BySize
 from eunomia.serving.devices.loading import Away
-from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.holding import LEAST_S
 from tests.patience import until
@@ -60,30 +60,28 @@ def sent(server: Server, length: int) -> tuple[int, str]:
     return answer.status, "" if answer.status == 200 else json.loads(content)["error"]
 
 
-def test_inputs_of_a_size_that_was_refused_are_served_soon(
+def test_inputs_of_a_size_that_was_refused_wait_and_are_served(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """48 of 60 pictures of strange widths were refused for good, beside a tenant that was promised 50 ms."""
     deep(tmp_path / "deep.onnx")
-    said: list[tuple[int, str]] = []
-
-    def served() -> bool:
-        said.append(sent(server, LONG))
-        return said[-1][0] == 200
-
     with (
         caplog.at_level(logging.WARNING),
         running(tmp_path, max_block_s=BLOCK_S, arena_bytes=64 * 1024**2) as server,
+        ThreadPoolExecutor(4) as clients,
     ):
         assert ask(server, "POST", "/v2/repository/models/deep/load", "eun_admin-key", {})[0] == 200
-        assert server.pool.models["deep"].network.blocks < LAYERS / 4
+        old = server.pool.models["deep"].network
+        assert old.blocks < LAYERS / 4
         assert sent(server, 1)[0] == 200
-        until(served)
-        assert any(status == 503 and "is being cut for inputs of this size" in why for status, why in said)
-        assert server.pool.models["deep"].network.blocks > LAYERS / 4
+        together = clients.map(partial(sent, server), (LONG, LONG, LONG - 1, LONG // 2))
+        assert list(together) == [(200, "")] * 4, "nobody has to ask again"
+        new = server.pool.models["deep"].network
+        assert new.blocks > LAYERS / 4
         assert [sent(server, length)[0] for length in (1, 7, LONG // 2)] == [200] * 3
-        job: Any = SimpleNamespace(network=server.pool.models["deep"].network)
+        job: Any = SimpleNamespace(network=new)
         assert server.service.holding._least(job, 0.0) == LEAST_S, "what clients send moves no bound"
+        until(lambda: old.index not in server.pool.loading._labels)
         assert any(
             text.startswith("'deep' is cut anew for inputs as its clients") for text in caplog.messages
         )
@@ -93,42 +91,58 @@ class Cut:
     """A network of one free axis, and what its loads end with: None, or an error."""
 
     def __init__(self, *ends: Exception | None, given: bool = False, run_s: float = 0.1) -> None:
-        network = SimpleNamespace(name="net", index=0, untried=False)
+        network = SimpleNamespace(name="net", index=0, first_row=0, untried=False)
         ports = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1]}], "outputs": []}
         self.model: Any = SimpleNamespace(
             network=network, label="net#1", key="abc-0.005", shapes={}, ports=ports, given=given
         )
+        self.ports: object = ports
         self.ends, self.loads, self.now_s = list(ends), list[list[int]](), 0.0
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
         costs: Any = SimpleNamespace(rest_s=lambda network, row: ([run_s], [run_s]))
         clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
         self.by_size = BySize([device], self.loading, costs, clock, self.load)
-        self.tasks: list[Coroutine[object, object, None]] = []
-        self.by_size.spawn = self.tasks.append  # type: ignore[assignment]
 
     async def load(self, model: Any, shapes: dict[str, list[int]], most_s: float) -> None:
         self.loads.append(shapes["x"])
         if (error := self.ends.pop(0)) is not None:
             raise error
         self.model = SimpleNamespace(**{**vars(model), "label": f"net#{len(self.loads) + 1}"})
-        self.model.shapes, self.model.given = shapes, True
+        self.model.shapes, self.model.given, self.model.ports = shapes, True, self.ports
         self.model.network = SimpleNamespace(**vars(model.network))
         self.loading.models["net"] = self.model
 
-    def asked(self, length: int) -> bool:
-        """Whether a request of that length has to wait for a cut, which is then made."""
-        job: Any = SimpleNamespace(
+    def job(self, length: int) -> Any:
+        return SimpleNamespace(
             network=self.model.network, cost_row=0, rows=1, group=("net", (("x", (length,)),))
         )
-        try:
-            self.by_size.wanted(job, 0.025)
-        except Unavailable:
-            for task in self.tasks:
-                asyncio.run(task)  # type: ignore[arg-type]
-            self.tasks.clear()
-            return True
-        return False
+
+    def asked(self, length: int) -> bool:
+        """Whether a request of that length has to wait for a cut, which is then made."""
+
+        async def waited() -> bool:
+            ended = self.by_size.wanted(self.job(length), 0.025)
+            return ended is not None and await ended is None
+
+        return asyncio.run(waited())
+
+
+def test_all_that_come_meanwhile_wait_for_the_same_cut_and_follow_it() -> None:
+    async def waited(ports: object) -> tuple[int, bool]:
+        cut = Cut(None)
+        first, other = cut.job(400), cut.job(7)
+        ended = cut.by_size.wanted(first, 0.025)
+        assert ended is not None and cut.by_size.wanted(other, 0.025) is ended
+        cut.ports = ports or cut.ports
+        await ended
+        cut.by_size.follow(other)
+        return len(cut.loads), other.network is cut.model.network
+
+    assert asyncio.run(waited(None)) == (1, True)
+    assert asyncio.run(waited({"inputs": [], "outputs": []})) == (1, False), (
+        "its file has become another network"
+    )
 
 
 def test_it_grows_with_what_is_sent_and_never_back() -> None:

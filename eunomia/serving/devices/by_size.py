@@ -2,8 +2,8 @@
 
 A network is cut by its trial. Where nobody gives ``shapes``, each free axis has one element there, or few. Inputs of
 usual sizes may then hold a device for too long, and are refused while others were promised an answer soon
-(``tenants.holding``). The first of them has the network cut and loaded once more, by a made-up input of its size; those
-of its kind are refused for now meanwhile, and all that ran before runs on.
+(``tenants.holding``). The first of them has the network cut and loaded once more, by a made-up input of its size. All
+that are too long wait for the end of that, and then run on what came of it; what ran before runs on.
 
 Clients choose these sizes, so tries are few: ``MOST`` of a network until it is loaded again, and after each a pause,
 twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose whole run takes
@@ -21,18 +21,17 @@ from dataclasses import dataclass
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
+from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import between, elements, furthest, liked, linked, shapes_of
 from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
 from eunomia.serving.dispatch.clock import Clock
-from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 MOST, PAUSE_S, HALVINGS = 4, 10.0, 3
 LONGEST_S = 1.0  # of processor time, for one row
-SOON_S = 1.0  # until somebody asks again who could not wait
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 
@@ -43,6 +42,7 @@ class _Tries:
     label: str
     count: int = 0
     due_s: float = 0.0
+    ended: Known | None = None  # of its cut, while that is under way
 
 
 class BySize:
@@ -59,34 +59,38 @@ class BySize:
         self.turn: Callable[[], AbstractAsyncContextManager[object]] = asyncio.Lock
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]] = asyncio.ensure_future
         self._tries: dict[str, _Tries] = {}
-        self._model: LoadedModel | None = None  # that is being cut
+        self._ended: Known | None = None  # of the cut that is under way
+        self._last: tuple[Network, Network] | None = None  # that was cut anew, and what came of it
 
-    def wanted(self, job: Job, bound_s: float) -> None:
-        """A request is too long in a block: have its network cut by its size, if that may help.
-
-        Raises Unavailable until that is done.
-        """
-        name = job.network.name
-        model = self._loading.models.get(name)
-        if self._model is not None and self._model.network.name == name:
-            raise self._again(name)
-        if model is None or self._model is not None or not self._may(model, job):
-            return
+    def wanted(self, job: Job, bound_s: float) -> Known | None:
+        """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
+        model = self._loading.models.get(job.network.name)
+        if model is None or not self._may(model, job):
+            return None
         tries, now_s = self._tries_of(model), self._clock.now_s()
+        if tries.ended is not None:
+            return tries.ended
         shapes = self._larger(model, job)
         if shapes is None or tries.count >= MOST or now_s < tries.due_s:
-            return
+            return None
+        if self._ended is not None:  # of another network: its turn comes
+            return self._ended
         tries.due_s = now_s + PAUSE_S * 2.0**tries.count
         tries.count += 1
-        self._model = model
-        self.spawn(self._cut(model, shapes, bound_s))
-        raise self._again(name)
+        self._ended = tries.ended = asyncio.get_running_loop().create_future()
+        self.spawn(self._cut(model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
+        return self._ended
 
-    def _again(self, name: str) -> Unavailable:
-        text = (
-            f"'{name}' is being cut for inputs of this size, which may hold a device for too long: again soon"
-        )
-        return Unavailable(text, retry_after_s=SOON_S)
+    def _over(self, tries: _Tries) -> None:
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+        self._ended = tries.ended = None
+
+    def follow(self, job: Job) -> None:
+        """One that has waited runs on what came of its network."""
+        if self._last is not None and job.network is self._last[0]:
+            job.network = self._last[1]
+            job.cost_row = job.network.first_row
 
     def _tries_of(self, model: LoadedModel) -> _Tries:
         tries = self._tries.get(model.network.name)
@@ -116,7 +120,10 @@ class BySize:
             async with self.turn():
                 if self._loading.models.get(name) is model:
                     shapes = await self._by_most(model, shapes, bound_s)
-                    self._tries[name].label = self._loading.models[name].label
+                    anew = self._loading.models[name]
+                    self._tries[name].label = anew.label
+                    if anew.ports == model.ports:  # what was checked holds there, too
+                        self._last = model.network, anew.network
                     log.warning(
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
                         "its shapes",
@@ -127,8 +134,6 @@ class BySize:
             log.warning("'%s' is not cut for larger inputs yet: %s", name, error)
         except ModelError as error:
             log.warning("'%s' is not cut for larger inputs: %s", name, error)
-        finally:
-            self._model = None
 
     async def _by_most(self, model: LoadedModel, wanted: Shapes, bound_s: float) -> Shapes:
         """The largest sizes by which it could be cut and loaded; raises ModelError."""

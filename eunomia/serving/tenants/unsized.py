@@ -47,10 +47,10 @@ class Later:
 
 
 class Unsized:
-    """``jobs``: those that wait now."""
+    """``jobs``: those that wait now. ``follow``: has one that has waited run on what came of its network."""
 
-    def __init__(self, clock: Clock, bodies: Bodies, jobs: set[Job]) -> None:
-        self._clock, self._bodies, self._jobs = clock, bodies, jobs
+    def __init__(self, clock: Clock, bodies: Bodies, jobs: set[Job], follow: Callable[[Job], None]) -> None:
+        self._clock, self._bodies, self._jobs, self._follow = clock, bodies, jobs, follow
         self._waiting = Counter[str]()
 
     def answer(self, later: Later, entered: Answer | Wait) -> Answer:
@@ -65,6 +65,7 @@ class Unsized:
         try:
             while isinstance(entered, Wait):
                 await self._wait(later, entered.known)
+                self._follow(later.job)
                 entered = later.enter()
         except ServingError as error:
             later.refused(error)
@@ -73,9 +74,9 @@ class Unsized:
 
     async def _wait(self, later: Later, known: Known) -> None:
         job, tenant = later.job, later.tenant
-        tried = f"no input of this size has run yet; the server tries '{job.network.name}' with smaller ones now, and"
+        tried = f"the server finds out now how '{job.network.name}' runs inputs of this size, and"
         if self._waiting[tenant] >= MOST:
-            text = f"{tried} {MOST} requests of tenant '{tenant}' wait for what comes of such trials"
+            text = f"{tried} {MOST} requests of tenant '{tenant}' wait for such sizes already"
             raise Unavailable(text, retry_after_s=SOON_S)
         left_s = min(job.deadline_s, job.hard_timeout_s) - self._clock.now_s()
         with self._bodies.of(tenant) as body:

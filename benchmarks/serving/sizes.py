@@ -1,0 +1,124 @@
+"""Are sizes served that nobody gave, beside a tenant that was promised 50 ms?
+
+A server with its defaults and an empty cache, one device, networks without ``shapes``. Bronze sends 60 pictures of
+strange sizes one after the other, 0.1 s between an answer and the next, and asks for none twice; gold sends a small
+picture every 40 ms meanwhile. ``convolutions``: six of them, made here; ``--set models=FOLDER``: that of the package
+rapidocr-onnxruntime, with PP-OCRv4's detector and recogniser. About 20 s for each network and seed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.serving.bench import Bench
+from benchmarks.serving.live import Live, serving
+from benchmarks.serving.strange import packed, write_convolutions
+from benchmarks.table import Cell, Options, Table
+from eunomia.engines.processes import Result
+from eunomia.serving.models.convolutional import mobilenet_v2
+
+PICTURES, REST_S, PERIOD_S, DEADLINE_MS, SIDE = 60, 0.1, 0.04, 50.0, 96
+LINE, PAGE = "48 by 160 to 1,600", "192 to 608, multiples of 32"
+NETWORKS = {
+    "convolutions": ("convolutions", LINE),
+    "PP-OCRv4, recognition": ("ch_PP-OCRv4_rec_infer", LINE),
+    "PP-OCRv4, detection": ("ch_PP-OCRv4_det_infer", PAGE),
+}
+TENANTS = {
+    "gold": {"objectives": [{"model": "small", "deadline_ms": DEADLINE_MS}]},
+    "bronze": {},
+}
+Picture = npt.NDArray[np.float32]
+COLUMNS = (
+    "network; sizes; seeds; answered of 60; refusals; slowest answer, s|.1f; median, s|.2f; "
+    "gold within 50 ms|.1%; its slowest, ms|.0f; its requests"
+)
+
+
+def asked(live: Live, tenant: str, model: str, port: str, picture: Picture) -> tuple[int, float]:
+    """Status and seconds."""
+    body, headers = packed(port, picture)
+    line, begun_s = HTTPConnection(live.http, timeout=60.0), time.monotonic()
+    line.request("POST", f"/v2/models/{model}/infer", body, {**headers, "X-Tenant-Id": tenant})
+    answer = line.getresponse()
+    answer.read()
+    line.close()
+    return answer.status, time.monotonic() - begun_s
+
+
+def strange(sizes: str, seed: int) -> Iterator[Picture]:
+    """Pictures as strangers send them."""
+    draw, values = random.Random(seed), np.random.default_rng(seed)
+    for _ in range(PICTURES):
+        width = draw.randrange(160, 1600) if sizes == LINE else 32 * draw.randrange(6, 20)
+        height = 48 if sizes == LINE else 32 * draw.randrange(6, 20)
+        yield values.random((1, 3, height, width), np.float32)
+
+
+def played(path: Path, sizes: str, seed: int) -> Result:
+    """One network and seed."""
+    with tempfile.TemporaryDirectory() as folder:
+        (small := Path(folder) / "small.onnx").write_bytes(mobilenet_v2(SIDE))
+        networks = [{"name": name, "onnx": str(p)} for name, p in (("strange", path), ("small", small))]
+        with serving(TENANTS, network=networks, cache_dir=folder) as live:
+            gold, over = list[tuple[int, float]](), threading.Event()
+
+            def steady() -> None:
+                picture = np.zeros((1, 3, SIDE, SIDE), np.float32)
+                while not over.is_set():
+                    gold.append(asked(live, "gold", "small", "image", picture))
+                    over.wait(PERIOD_S - gold[-1][1])
+
+            (thread := threading.Thread(target=steady)).start()
+            time.sleep(1.0)
+            port = live.ask("/v2/models/strange")[1]["inputs"][0]["name"]
+            bronze, before = list[tuple[int, float]](), len(gold)
+            for picture in strange(sizes, seed):
+                bronze.append(asked(live, "bronze", "strange", port, picture))
+                time.sleep(REST_S)
+            over.set()
+            thread.join()
+    return {"bronze": bronze, "gold": gold[before:]}
+
+
+def row(name: str, sizes: str, found: list[Result]) -> list[Cell]:
+    """All seeds of one network."""
+    answered = [sum(status == 200 for status, _ in one["bronze"]) for one in found]
+    refused = Counter(status for one in found for status, _ in one["bronze"] if status != 200)
+    told = ", ".join(f"{status} x {count}" for status, count in refused.most_common()) or "none"
+    took_s = [s for one in found for status, s in one["bronze"] if status == 200]
+    gold_ms = [s * 1e3 if status == 200 else np.inf for one in found for status, s in one["gold"]]
+    inside = float(np.mean(np.array(gold_ms) <= DEADLINE_MS))
+    times: list[Cell] = [max(took_s), float(np.median(took_s)), inside, max(gold_ms), len(gold_ms)]
+    return [name, sizes, len(found), json.dumps(answered)[1:-1], told, *times]
+
+
+def measure(options: Options) -> Iterator[Table]:
+    """The quick run has the network that is made here, and one seed."""
+    bench, rows = Bench("sizes", options), []
+    seeds = 1 if options.quick else 3
+    with tempfile.TemporaryDirectory() as folder:
+        write_convolutions(Path(folder) / "convolutions.onnx")
+        places = [Path(folder), *([Path(options.given["models"])] if "models" in options.given else [])]
+        for name, (file, sizes) in NETWORKS.items():
+            path = next((p for place in places if (p := place / f"{file}.onnx").exists()), None)
+            if path is not None:
+                found = [
+                    bench.piece(partial(played, path, sizes, seed), network=name, seed=seed)
+                    for seed in range(seeds)
+                ]
+                rows.append(row(name, sizes, found))
+                print(*rows[-1], sep=" | ", flush=True)
+    yield bench.table("all", COLUMNS, rows)

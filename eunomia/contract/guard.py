@@ -92,17 +92,20 @@ class Guarded:
     @property
     def work_conserving(self) -> bool:
         """Whether both say so of themselves: while the policy rests, the fallback decides."""
-        return all(WORK_CONSERVING.of(p) for p in (self.policy, self.fallback))
+        return WORK_CONSERVING.of(self.policy) and WORK_CONSERVING.of(self.fallback)
 
     @property
     def starts_alone(self) -> bool:
         """Whether each says so of itself, or is never asked about a lone request."""
-        return all(STARTS_ALONE.of(p) or WORK_CONSERVING.of(p) for p in (self.policy, self.fallback))
+        one, other = self.policy, self.fallback
+        return (STARTS_ALONE.of(one) or WORK_CONSERVING.of(one)) and (
+            STARTS_ALONE.of(other) or WORK_CONSERVING.of(other)
+        )
 
     @property
     def steady(self) -> bool:
         """Whether both say so of themselves."""
-        return all(STEADY.of(p) for p in (self.policy, self.fallback))
+        return STEADY.of(self.policy) and STEADY.of(self.fallback)
 
     @property
     def charge_elsewhere(self) -> Callable[..., None] | None:

@@ -32,13 +32,13 @@ class Callers:
             return grant
         if not self.anonymous:
             raise Unauthenticated("an API key is needed: Authorization: Bearer <key>")
-        told = (parameters or {}).get("tenant")
+        told = parameters.get("tenant") if parameters else None
         claimed = told if isinstance(told, str) else None
-        names = [name for name in (caller.fairness_id, caller.tenant_id, claimed) if name]
-        for name in (*names, DEFAULT_TENANT):
-            grant = self.directory.by_name(name)
+        for name in (caller.fairness_id, caller.tenant_id, claimed, DEFAULT_TENANT):
+            grant = self.directory.by_name(name) if name else None
             if grant is not None:
                 return grant
+        names = [name for name in (caller.fairness_id, caller.tenant_id, claimed) if name]
         named = f"no tenant is called {names[0]!r:.100}" if names else "the caller names no tenant"
         default = "" if DEFAULT_TENANT in names else f", and the server has no tenant '{DEFAULT_TENANT}'"
         raise Unauthenticated(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,6 +20,7 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.shelf import PolicyShelf
+from eunomia.serving.fit import Fit, fit_of
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.models.repository import Repository, ports_of
@@ -29,7 +29,6 @@ from eunomia.serving.observe.history import Run
 from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import retired_from
 from eunomia.serving.observe.tracing import Tracing
-from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
 from eunomia.serving.protocol.errors import (
     IN_VAIN,
     BadRequest,
@@ -162,19 +161,14 @@ class Service(Callers):
             raise
         return name
 
-    @contextmanager
-    def reading(self, tenant: str, model: str) -> Iterator[None]:
-        """Around the reading of a message: one that cannot be read counts for the tenant's rate all the same."""
-        try:
-            yield
-        except ServingError as error:
-            grant = self.directory.by_name(tenant)
-            if grant is not None and isinstance(error, BadRequest | TooLarge):
-                self.limits.charge(grant)
-                self.note(tenant, model, "", error.reason)
-            elif grant is not None:
-                self.refused(grant, model, error)
-            raise
+    def unreadable(self, tenant: str, model: str, error: ServingError) -> None:
+        """A message that could not be read counts for its tenant's rate all the same."""
+        grant = self.directory.by_name(tenant)
+        if grant is not None and isinstance(error, BadRequest | TooLarge):
+            self.limits.charge(grant)
+            self.note(tenant, model, "", error.reason)
+        elif grant is not None:
+            self.refused(grant, model, error)
 
     async def infer(self, request: InferRequest, caller: Caller) -> Served:
         """The answer; raises ServingError."""
@@ -209,6 +203,8 @@ class Service(Callers):
     def _served(self, inside: Inside, outputs: Mapping[str, Value]) -> Served:
         outputs = as_clients_see(inside.ports, outputs)
         outputs = with_classes(inside.request.outputs, outputs, inside.ports)
+        if not inside.request.names_memory:
+            return Served(outputs, {}, inside.version)
         placing = self.regions.place(inside.grant.name, inside.request, outputs)
         if placing.size <= AT_ONCE_BYTES:
             placing.carry_out()
@@ -248,21 +244,17 @@ class Service(Callers):
             t.name: self.regions.tensor(grant.name, t) if isinstance(t.data, SharedRegion) else t.data
             for t in request.inputs
         }
-        if len(inputs) < len(request.inputs):
-            raise named_twice(request)
-        batch = check_inputs(request.model, ports, inputs, entry.empty, entry.options)
+        fit, size = fit_of(request, entry, ports, inputs), 0
         inputs = as_the_network_has(ports, inputs)
-        check_outputs(ports, request)
         self.regions.check(grant.name, request)
-        size = sum(array.nbytes for array in inputs.values())
-        self.limits.enter(grant, batch)
+        for array in inputs.values():
+            size += array.nbytes
+        self.limits.enter(grant, fit.batch)
         held = 0
         try:
             self.limits.hold(grant, size, self.pool.arena.free_bytes)
             held = size
-            job = self._job(
-                grant, request, claim_of(request.parameters, caller.deadline_s), network, inputs, batch
-            )
+            job = self._job(grant, request, claim_of(request.parameters, caller.deadline_s), network, fit)
             submit = partial(self._submit, grant, job, inputs, caller.traceparent)
             enter = partial(self._admit, grant, job, submit)
             refused = partial(self.refused, grant, request.model, request=request.request_id)
@@ -272,16 +264,14 @@ class Service(Callers):
             self._give_back(grant, held)
             raise
 
-    def foresee(
-        self, grant: Grant, request: InferRequest, caller: Caller, inputs: Inputs, batch: int
-    ) -> None:
+    def foresee(self, grant: Grant, request: InferRequest, caller: Caller, fit: Fit) -> None:
         """What its sizes alone say, before its tensors are here; raises ServingError."""
         network = self.pool.models[
             self.repository.entry_for(grant, request.model, request.version).key
         ].network
         claim = claim_of(request.parameters, caller.deadline_s)
         if self.holding.watches(grant, network):
-            job = self._job(grant, request, claim, network, inputs, batch)
+            job = self._job(grant, request, claim, network, fit)
             self.pool.dispatcher.classify(job)
             self.holding.foresee(grant, job)
 
@@ -300,38 +290,35 @@ class Service(Callers):
                 raise Refused(text, retry_after_s=0.1) from None
             raise
 
-    def _job(
-        self,
-        grant: Grant,
-        request: InferRequest,
-        claim: Claim,
-        network: Network,
-        inputs: Inputs,
-        batch: int,
-    ) -> Job:
+    def _job(self, grant: Grant, request: InferRequest, claim: Claim, network: Network, fit: Fit) -> Job:
         """With the deadline that its client claims, as far as it was granted, and the client's own timeout."""
         now_s = self.clock.now_s()
         due_s = now_s + deadline_s(claim, grant.promise(request.model), self.min_deadline_s)
-        tensors = sorted(inputs.items())
         return Job(
-            self.pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, batch,
-            group=(network.name, tuple([(name, a.shape[1:]) for name, a in tensors])), urgency=claim.urgency,
-            sizes=tuple([max(a.size // batch, 1) for _, a in tensors]), request_id=request.request_id,
+            self.pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, fit.batch,
+            group=(network.name, fit.shapes), urgency=claim.urgency, sizes=fit.sizes,
+            request_id=request.request_id,
         )  # fmt: skip
 
     def _admit(self, grant: Grant, job: Job, submit: Callable[[], Answer]) -> Answer | Wait:
         """Refuse at once what cannot be served: no device time, no memory is spent on it. ``Wait``: ask again then."""
-        with self.admission.judged(job) as accept:
+        taken_s: float | None = None
+        try:
+            self.admission.check(job)
             if self.limits.active(grant.name) > grant.max_queue:
                 text = f"tenant '{grant.name}' has {grant.max_queue} requests in the queue"
                 raise Refused(text, retry_after_s=0.1)
             self.bodies.check_answer(grant.name, self.pool.answers.sizes.get((job.pair, job.cost_row), 0))
             known = self.holding.check(grant, job)
-            if known is not None:
-                return Wait(known)
-            with self.holding.entering(grant.name, job):
-                accept()
+            if known is None:
+                taken_s = self.admission.accept(job)
                 return submit()
+        except BaseException:
+            self.admission.turn_away(job, taken_s)
+            self.holding.retired(grant.name, job, answered=False)
+            raise
+        self.admission.turn_away(job)
+        return Wait(known)
 
     def refused(self, grant: Grant, model: str, error: ServingError, request: str = "") -> None:
         """Count a request that was not accepted: a name that no network has must not become a label."""

@@ -16,8 +16,9 @@ from typing import Any
 def http(data: bytes) -> None:
     """The first two bytes say where the JSON part ends."""
     from eunomia.serving.protocol.errors import ServingError
-    from eunomia.serving.protocol.infer import read_request, split_body, write_response
+    from eunomia.serving.protocol.infer import read_request, split_body
     from eunomia.serving.protocol.json_work import put_numbers_in, take_numbers_out
+    from eunomia.serving.protocol.written import write_response
 
     length = int.from_bytes(data[:2], "little") if len(data) > 2 and data[0] % 4 else None
     with suppress(ServingError):

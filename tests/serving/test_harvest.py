@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,9 +135,8 @@ class Door:
     def left(self) -> tuple[float, float, float]:
         return self.room.left_s, self.room.left_bytes, self.room.counts["taken"]
 
-    def entering(self, tenant: str, job: Job) -> Any:
+    def retired(self, tenant: str, job: Job, *, answered: bool) -> None:
         """Of the same: it has no probes."""
-        return nullcontext()
 
     def check(self, grant: Grant, job: Job) -> Any:
         """The rule on sizes."""

@@ -26,13 +26,12 @@ from eunomia.serving.protocol.errors import BadRequest, Refused, ServingError, T
 from eunomia.serving.protocol.infer import (
     SMALL_BYTES,
     InferRequest,
-    Written,
     read_request,
     split_body,
-    write_response,
 )
 from eunomia.serving.protocol.json_work import SMALL_NUMBERS, put_numbers_in
 from eunomia.serving.protocol.strings import MAX_STRINGS
+from eunomia.serving.protocol.written import Written, write_response
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant, StaticDirectory, hash_key
 from tests.patience import PATIENCE_S, until_async
@@ -64,7 +63,7 @@ def post(
 def parsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Bytes of each JSON that this process reads on the way of a request, and numbers of each that it writes."""
     seen: list[int] = []
-    reads, writes = json.loads, infer.plain_numbers
+    reads, writes = json.loads, json_work.plain_numbers
 
     def loads(content: Any, **more: Any) -> Any:
         seen.append(len(content))
@@ -75,7 +74,6 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return writes(array)
 
     monkeypatch.setattr(infer, "json", SimpleNamespace(loads=loads, dumps=json.dumps))
-    monkeypatch.setattr(infer, "plain_numbers", plain)
     monkeypatch.setattr(json_work, "plain_numbers", plain)
     yield seen
 

@@ -22,10 +22,10 @@ from eunomia.serving.protocol.infer import (
     InputTensor,
     SharedRegion,
     WantedOutput,
-    write_response,
 )
 from eunomia.serving.protocol.raw import raw_array
 from eunomia.serving.protocol.regions import Opened, Regions, RegionTensor
+from eunomia.serving.protocol.written import write_response
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ class Answers:
         Raises ArenaFull, and what reading them at once raises.
         """
         tensors = list(inputs.items())
-        size = sum(-(-a.nbytes // 64) * 64 for _, a in tensors)
+        size = sum([-(-a.nbytes // 64) * 64 for _, a in tensors])
         slot = self._arena.allocate(size)
         later = size > AT_ONCE_IN_BYTES
         try:
@@ -188,9 +188,9 @@ class Answers:
                     self.offer(member)
                 member.payload.over = True
                 mine = arrays if alone else {name: array[rows] for name, array in arrays.items()}
-                size = sum(array.nbytes for array in mine.values())
+                size = sum([array.nbytes for array in mine.values()])
                 parts.append(Part(member, hit, mine, size, self._arena.descriptor, starts_of(tensors, rows)))
-        size, key = sum(part.size for part in parts), (job.pair, job.cost_row)
+        size, key = sum([part.size for part in parts]), (job.pair, job.cost_row)
         if size <= AT_ONCE_BYTES:
             if self.sizes:
                 self.sizes.pop(key, None)

@@ -46,6 +46,9 @@ class Arena:
 
     def __post_init__(self) -> None:
         self._flags = memoryview(self.memory)[:FLAGS].cast("Q")
+        self.free_bytes = sum(length for _, length in self._free)  # in however many pieces
+        self.room_bytes = room = self.size - FLAGS  # for tensors
+        self.most_bytes = max(room - room // KEPT, min(room, SMALL))  # of one piece, were nobody else there
 
     @classmethod
     def create(cls, size: int) -> Arena:
@@ -74,38 +77,25 @@ class Arena:
                     del self._free[n]
                 else:
                     self._free[n] = (offset + need, length - need)
+                self.free_bytes -= need
                 return Slot(offset, need)
         raise ArenaFull(f"{size} bytes wanted, {self.free_bytes} free")
 
     def release(self, slot: Slot) -> None:
         """Give a piece back; it joins its free neighbours. Raises ValueError for one that is free already."""
-        n = bisect.bisect(self._free, (slot.offset, 0))
-        offset, length = slot.offset, slot.size
-        before, after = self._free[n - 1 : n] if n else [], self._free[n : n + 1]
-        if any(sum(piece) > offset for piece in before) or any(offset + length > piece[0] for piece in after):
+        free, offset, length = self._free, slot.offset, slot.size
+        n = bisect.bisect(free, (offset, 0))
+        begin, size = free[n - 1] if n else (0, 0)
+        after = free[n][0] if n < len(free) else self.size
+        if begin + size > offset or offset + length > after:
             raise ValueError(f"{length} bytes at {offset} of the arena are free already")
-        if n < len(self._free) and offset + length == self._free[n][0]:
-            length += self._free.pop(n)[1]
-        if n > 0 and sum(self._free[n - 1]) == offset:
-            offset, length = self._free[n - 1][0], self._free[n - 1][1] + length
-            self._free[n - 1] = (offset, length)
+        self.free_bytes += length
+        if n < len(free) and offset + length == after:
+            length += free.pop(n)[1]
+        if n and begin + size == offset:
+            free[n - 1] = (begin, size + length)
         else:
-            self._free.insert(n, (offset, length))
-
-    @property
-    def room_bytes(self) -> int:
-        """All that there is for tensors."""
-        return self.size - FLAGS
-
-    @property
-    def most_bytes(self) -> int:
-        """Of one piece, were nobody else there."""
-        return max(self.room_bytes - self.room_bytes // KEPT, min(self.room_bytes, SMALL))
-
-    @property
-    def free_bytes(self) -> int:
-        """All that is free, in however many pieces."""
-        return sum(length for _, length in self._free)
+            free.insert(n, (offset, length))
 
     def view(self, offset: int, size: int) -> memoryview:
         """Bytes of the arena; a caller's mistake cannot reach beyond it."""

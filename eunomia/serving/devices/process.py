@@ -26,7 +26,6 @@ OUTSIDE = tuple(
     -sent for sent in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 )
 BURIALS, BURIAL_S = 50, 0.001  # looks at how a process ended, and the pause between two
-HEARD = 8  # messages in one turn of the event loop
 LOOK_S = 0.001  # between two looks at one that was killed
 REAP_S = 0.01  # between two looks at one that has ended, until it is gone
 OF_PROCESS = 2  # CPUCLOCK_SCHED of Linux: the clock of another process, by its number
@@ -223,24 +222,23 @@ class DeviceProcess:
             self._process.wait()
 
     def _readable(self) -> None:
-        for _ in range(HEARD):  # the others in the next turn of the loop
-            if self._line is None:
-                return
-            try:
-                message = receive(self._line)
-            except BlockingIOError:
-                return
-            if message is None:
-                self._forget_line()
-                self.bury(BURIALS)
-                return
-            if message["kind"] == "ready":
-                self.ready = self.answered = True
-                self._starts("")
-            elif message["kind"] == "unable":
-                self._starts(message["why"])
-            else:
-                self._on_message(self, message)
+        """Take one message up; the loop calls again in its next turn while there are others."""
+        if self._line is None:
+            return
+        try:
+            message = receive(self._line)
+        except BlockingIOError:
+            return
+        if message is None:
+            self._forget_line()
+            self.bury(BURIALS)
+        elif message["kind"] == "ready":
+            self.ready = self.answered = True
+            self._starts("")
+        elif message["kind"] == "unable":
+            self._starts(message["why"])
+        else:
+            self._on_message(self, message)
 
     def bury(self, tries: int) -> None:
         """Find out how it died: a moment after its line has closed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
@@ -94,24 +94,22 @@ class Elements:
         return whole
 
 
-@dataclass(frozen=True)
+@dataclass(init=False)
 class Strings(Unread):
-    """Shape and type of an array, and its bytes in that form."""
+    """Shape and type of an array, and its bytes in that form; ``nbytes``: lengths included."""
 
     shape: tuple[int, ...]
     raw: bytes | memoryview
-    dtype: np.dtype[np.generic] = field(default=OBJECTS, init=False)
+
+    def __init__(self, shape: tuple[int, ...], raw: bytes | memoryview) -> None:
+        super().__init__(OBJECTS, shape)
+        self.raw, self.nbytes = raw, len(raw)
 
     @classmethod
     def of(cls, array: Tensor) -> Strings:
         """An array of texts."""
         array = np.asarray(array, object)
         return cls(array.shape, packed(map(str.encode, map(str, array.ravel().tolist()))))
-
-    @property
-    def nbytes(self) -> int:
-        """Lengths included."""
-        return len(self.raw)
 
     def read_into(self, target: Tensor) -> None:
         """Copy the bytes there."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from eunomia.serving.dispatch.jobs import Job
@@ -40,41 +38,28 @@ class Admission:
         self._state = state
         self._refusals: dict[int, _Refusals] = {}  # by the class's first row
 
-    @contextmanager
-    def judged(self, job: Job) -> Iterator[Callable[[], None]]:
-        """Around all other rules: what is given calls it accepted, and then it enters. Who does not takes no room.
-
-        Nor is that one a probe.
-
-        Raises Unavailable, Hopeless, and Refused for a taker where others are predicted to leave no room.
-        """
-        tenant, own_s = self._state.agreements[job.pair].tenant, None
+    def accept(self, job: Job) -> float | None:
+        """No rule is against it, and it enters: the seconds of others that it takes, of which ``turn_away`` hears."""
         harvest = self._state.harvest
+        if harvest is None:
+            return None
+        own_s = self._state.rest_s(job)
+        harvest.take(self._state.agreements[job.pair].tenant, job, own_s)
+        return own_s
 
-        def accept() -> None:
-            nonlocal own_s
-            own_s = self._state.rest_s(job)
-            if harvest is not None:
-                harvest.take(tenant, job, own_s)
-
-        inside = False
-        try:
-            self._check(job)
-            yield accept
-            inside = own_s is not None
-        finally:
-            if not inside:
-                if own_s is not None and harvest is not None:
-                    harvest.give_back(tenant, job, own_s)
-                self._no_probe(job)
-
-    def _no_probe(self, job: Job) -> None:
-        """It does not run: the next of its class may be one."""
+    def turn_away(self, job: Job, taken_s: float | None = None) -> None:
+        """It was checked and does not enter: it takes no room, and the next of its class may be a probe."""
+        if taken_s is not None and (harvest := self._state.harvest) is not None:
+            harvest.give_back(self._state.agreements[job.pair].tenant, job, taken_s)
         if job.probe:
             refusals, job.probe = self._refusals[job.cost_row], False
             refusals.probe_s, refusals.pause_s = refusals.before
 
-    def _check(self, job: Job) -> None:
+    def check(self, job: Job) -> None:
+        """Before all other rules; one that passes must ``accept`` or ``turn_away``.
+
+        Raises Unavailable, Hopeless, and Refused for a taker where others are predicted to leave no room.
+        """
         if self.refuses(job):
             hard = job.hard_timeout_s <= job.deadline_s
             what, remedy = (
@@ -84,7 +69,7 @@ class Admission:
                 f"the network alone takes {self._state.rest_s(job) * 1e3:.1f} ms with inputs of this size, "
                 f"and the {what} is {_left_s(job) * 1e3:.1f} ms away: {remedy}, or send less"
             )  # to ask again would not help
-        if not math.isfinite(self._state.rest_s(job)):
+        if self._state.rest_s(job) == math.inf:
             raise Unavailable(f"no device can run '{job.network.name}' now", retry_after_s=1.0)
         if (harvest := self._state.harvest) is not None:
             tenant = self._state.agreements[job.pair].tenant

@@ -169,6 +169,8 @@ class Dispatcher(State):
 
     def decide(self) -> None:
         """Drop late requests, start what the policy chooses, and stop runs that it would no longer choose."""
+        if len(self.lanes) == 1 and self.lanes[0].job is None and not (self.unheard or len(self.waiting)):
+            return
         look_ahead.settle(self)
         heard, self.unheard = self.unheard, []
         self._drop_overdue()

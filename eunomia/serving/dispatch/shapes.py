@@ -18,6 +18,7 @@ STEPS = 4  # classes to a doubling of an input's elements
 MOST = 64  # classes of a network; beyond them, shapes of about the same rows and elements in all share one
 STEEPEST = 2.0  # beyond what was measured, time grows with the square of elements at most
 
+KEPT = 256  # shapes whose class is remembered
 COARSE = -1  # begins the keys of classes beyond them
 NOBODY = -1  # an owner without bounds of its own
 
@@ -44,11 +45,22 @@ class ShapeClasses:
     found: dict[Key, ShapeClass] = field(default_factory=dict)
     made: dict[int, int] = field(default_factory=dict)
     exact: int = 0  # classes that are not coarse
+    _again: dict[tuple[int, tuple[int, ...]], Key] = field(
+        default_factory=dict
+    )  # shapes of late, of classes found
 
     def key(self, rows: int, sizes: Sequence[int], owner: int = NOBODY) -> Key:
         """The class of a shape: ``rows``, and elements per row of each input."""
+        shape = rows, tuple(sizes)
+        if (known := self._again.get(shape)) is not None:
+            return known
         key = (_doublings(rows), *(round(STEPS * math.log2(max(size, 1))) for size in sizes))
-        if key in self.found or self.made.get(owner, 0) < MOST - self.exact:
+        if key in self.found:
+            if len(self._again) >= KEPT:
+                self._again.clear()
+            self._again[shape] = key
+            return key
+        if self.made.get(owner, 0) < MOST - self.exact:
             return key
         return (COARSE, _doublings(rows), _doublings(max(sum(sizes), 1)))
 

@@ -18,16 +18,19 @@ from eunomia.serving.fronts.head import Head
 from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
 from eunomia.serving.fronts.json_process import LARGE, JsonProcess
+from eunomia.serving.fronts.reading import reading
 from eunomia.serving.protocol.errors import FEWER, ServingError, forget_frames, too_large
-from eunomia.serving.protocol.infer import InferRequest, is_plain, read_request, write_response
+from eunomia.serving.protocol.infer import InferRequest, is_plain, read_request
 from eunomia.serving.protocol.pieces import Coming, Gathered
 from eunomia.serving.protocol.pieces import Pieces as Scattered
+from eunomia.serving.protocol.written import write_response
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.bodies import Body
 from eunomia.serving.visit import Caller, Inside, Served
 
 log = logging.getLogger("eunomia.serving")
 FAILED = b'{"error": "the server has failed; its log says more"}'
+HEADER = HEADER_LENGTH.lower()
 Pieces = list[bytes | memoryview]
 
 
@@ -92,8 +95,11 @@ class Exchange:
 
     def _serve_now(self, body: Scattered) -> bool:
         """Whether it was small; raises ServingError."""
-        with self._service.reading(self.tenant, self._model):
+        try:
             request = self._read_now(body)
+        except ServingError as error:
+            self._service.unreadable(self.tenant, self._model, error)
+            raise
         if request is None:
             return False
         self._let_go()
@@ -128,7 +134,7 @@ class Exchange:
 
     async def _serve_later(self) -> None:
         try:
-            with self._service.reading(self.tenant, self._model):
+            with reading(self._service, self.tenant, self._model):
                 request = await self._read(self.body.so_far())
             self._let_go()
             served = await self._service.infer(request, self._caller)
@@ -189,6 +195,7 @@ class HttpExchange(Exchange):
         super().__init__(inference, caller, model)
         self._head, self._answered = head, answered
         self._judged_by = 0  # bytes that say what comes, 0 = nothing to judge
+        self._length: int | None = None  # of the JSON part; None = all is JSON
 
     def knock(self) -> None:
         """May the body come? Raises ServingError."""
@@ -197,6 +204,7 @@ class HttpExchange(Exchange):
         self.tenant = self._service.knock(self._caller, self._model)
         self._room = self._service.bodies.open(self.tenant)
         self._room.need(self._head.size)
+        self._length = header_length(self._head.headers.get(HEADER))
         self._judged_by = bytes_to_judge(self._head.size, self._length)
 
     def take(self, data: bytes) -> None:
@@ -235,10 +243,6 @@ class HttpExchange(Exchange):
     def _say(self, error: Exception) -> None:
         self._answered(failure(error))
 
-    @property
-    def _length(self) -> int | None:
-        return header_length(self._head.headers.get(HEADER_LENGTH.lower()))
-
     def _answer(self, pieces: Pieces) -> None:
         self._let_go()
         self._answered(pieces)
@@ -264,8 +268,9 @@ def failure(error: Exception) -> Pieces:
 
 def answer(status: int, headers: Mapping[str, str], body: Sequence[bytes | memoryview]) -> Pieces:
     """Head and body, to be sent together."""
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    size = sum(len(piece) for piece in body)
+    lines, size = "", sum(map(len, body))
+    for name, value in headers.items():
+        lines += f"{name}: {value}\r\n"
     lines += f"Content-Length: {size}\r\nDate: {_date(int(time.time()))}\r\n\r\n"
     return [f"HTTP/1.1 {status} {_phrase(status)}\r\n{lines}".encode("latin-1"), *body]
 

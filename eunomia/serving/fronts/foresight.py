@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from eunomia.serving.devices.messages import Ports
+from eunomia.serving.fit import fit_of
+from eunomia.serving.fronts.reading import reading
 from eunomia.serving.models.repository import ports_of
-from eunomia.serving.protocol.checks import check_inputs, check_outputs
+from eunomia.serving.protocol.checks import check_outputs
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, SharedRegion
-from eunomia.serving.protocol.reshape import as_the_network_has
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 from eunomia.serving.visit import Caller
@@ -66,7 +67,7 @@ class Foresight:
         known = self._known.get(come.said)
         if known is not None and self._same(known, caller):
             return
-        with self._service.reading(tenant, come.model):
+        with reading(self._service, tenant, come.model):
             request = come.read()
             if request is None:
                 return
@@ -100,6 +101,5 @@ def foresee(service: Service, request: InferRequest, grant: Grant, caller: Calle
     check_outputs(ports, request)
     arrays = {t.name: t.data for t in request.inputs if not isinstance(t.data, SharedRegion)}
     if len(arrays) == len(request.inputs):
-        batch = check_inputs(request.model, ports, arrays, entry.empty, entry.options)
-        service.foresee(grant, request, caller, as_the_network_has(ports, arrays), batch)
+        service.foresee(grant, request, caller, fit_of(request, entry, ports, arrays))
     return ports

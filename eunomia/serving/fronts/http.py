@@ -29,10 +29,11 @@ from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lots import json_list
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.fronts.parts import Parts
+from eunomia.serving.fronts.reading import reading
 from eunomia.serving.protocol.batches import most_rows
 from eunomia.serving.protocol.errors import FEWER, BadRequest, ServingError, without_folders
-from eunomia.serving.protocol.infer import write_response
 from eunomia.serving.protocol.json_work import as_text
+from eunomia.serving.protocol.written import write_response
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.circle import stranger_at
 from eunomia.serving.tenants.grants import Grant
@@ -144,7 +145,7 @@ class HttpFront:
     async def _infer(self, http: web.Request) -> web.StreamResponse:
         caller, model = caller_of(http), http.match_info["model"]
         tenant = self.service.knock(caller, model)  # before its body is read
-        with self.service.reading(tenant, model), self.service.bodies.of(tenant) as room:
+        with reading(self.service, tenant, model), self.service.bodies.of(tenant) as room:
             unpack = partial(self.json.inflate, tenant=tenant)
             body = memoryview(await body_of(http, self._max_body, room, unpack, FEWER))
             version = http.match_info.get("version", "")

@@ -25,7 +25,6 @@ from eunomia.serving.protocol.errors import BadRequest, Refused, TooLarge, Unava
 from eunomia.serving.protocol.infer import (
     SMALL_BYTES,
     InferRequest,
-    Written,
     read_request,
     split_body,
     split_uncopied,
@@ -39,6 +38,7 @@ from eunomia.serving.protocol.json_work import (
 )
 from eunomia.serving.protocol.packed import inflate_at_once, room_of
 from eunomia.serving.protocol.pieces import Pieces as Scattered
+from eunomia.serving.protocol.written import Written
 from eunomia.serving.tenants.rounds import Rounds
 
 AT_ONCE_BYTES = 4096  # of JSON; more than that in place is read for one message of a tenant at a time
@@ -251,7 +251,9 @@ class JsonProcess:
 def _numbers(written: Written) -> int:
     """How many, a text as those that its letters would take."""
     return sum(
-        max(array.size, array.nbytes // WRITTEN if isinstance(array, Strings) else 0)
-        for array in written.numbers
-        if array is not None
+        [
+            max(array.size, array.nbytes // WRITTEN if isinstance(array, Strings) else 0)
+            for array in written.numbers
+            if array is not None
+        ]
     )

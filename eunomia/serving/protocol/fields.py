@@ -48,7 +48,7 @@ class Heading:
     """
 
     def __init__(self, size: int) -> None:
-        self._size, self._came = size, bytearray()
+        self.size, self._came = size, bytearray()
         self._at = self._fields = 0  # where the next field begins, and how many came before
         self._id, self._over = (0, 0), False
         self.first = self.left = 0
@@ -75,9 +75,9 @@ class Heading:
         return bytes(self._came[:begin] + self._came[end : self._at])
 
     def _look(self) -> bool:
-        while len(self._came) >= min(self._at + FIELD_HEAD, self._size):
+        while len(self._came) >= min(self._at + FIELD_HEAD, self.size):
             tag, place, size = _field_at(self._came, self._at)
-            left = self._size - place - size
+            left = self.size - place - size
             if left < 0:
                 raise BadRequest(TORN)
             self._over = tag == RAW or not left or place + size > SMALL_BYTES or self._fields == MAX_FIELDS

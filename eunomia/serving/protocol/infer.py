@@ -1,18 +1,16 @@
-"""Inference requests and responses: JSON with raw tensors behind it, as stock clients send them."""
+"""Inference requests: JSON with raw tensors behind it, as stock clients send them."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-import numpy as np
-
 from eunomia.core.data import Json
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS
+from eunomia.serving.devices.messages import DATATYPES, MAX_TENSORS
 from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
@@ -21,8 +19,6 @@ from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.strings import (
     bound_strings,
-    contiguous,
-    raw_bytes,
 )
 
 MAX_TEXT = 200  # letters of an id, or of a region's name
@@ -87,18 +83,23 @@ class InferRequest:
     outputs: tuple[WantedOutput, ...] = ()  # empty = all
     all_binary: bool = False
     parameters: Mapping[str, object] = field(default_factory=dict)
+    form: Form | None = field(default=None, compare=False)  # all of it that clients send again
 
     @property
     def names_memory(self) -> bool:
         """Whether a tensor lies in shared memory."""
-        return any(isinstance(t.data, SharedRegion) for t in self.inputs) or any(
-            output.region is not None for output in self.outputs
-        )
+        if self.form is not None:
+            return self.form.names_memory
+        regions = any(isinstance(t.data, SharedRegion) for t in self.inputs)
+        return regions or any(output.region is not None for output in self.outputs)
 
     @property
     def tensor_bytes(self) -> int:
         """Size of all inputs."""
-        return sum(t.nbytes for t in self.inputs)
+        size = 0
+        for tensor in self.inputs:
+            size += tensor.nbytes
+        return size
 
 
 def split_body(body: memoryview | Pieces, header_bytes: int | None) -> tuple[bytes, memoryview | Pieces]:
@@ -140,14 +141,14 @@ def read_request(
             bound_strings(inputs)
     if at < len(raw):
         raise BadRequest(f"{len(raw) - at} bytes follow the last tensor; sum the sizes again")
-    all_binary = form.parameters.get("binary_data_output") is True
+    all_binary, parameters = form.parameters.get("binary_data_output") is True, form.parameters
     return InferRequest(
-        model, version, form.request_id, tuple(inputs), form.outputs, all_binary, form.parameters
+        model, version, form.request_id, tuple(inputs), form.outputs, all_binary, parameters, form
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Declared:
+class Declared:
     """An input as the JSON part says; ``size``: of its bytes behind it, None = they are elsewhere; not checked yet."""
 
     name: str
@@ -158,19 +159,27 @@ class _Declared:
     entry: Json
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """All that the JSON part of a request says, checked."""
+@dataclass(slots=True, eq=False)
+class Form:
+    """All that a request says beside the values of its tensors, checked. ``fit``: what it was found to fit last."""
 
     parameters: Json
     request_id: str
-    inputs: tuple[_Declared, ...]
+    inputs: tuple[Declared, ...]
     outputs: tuple[WantedOutput, ...]
+    model: str = ""  # and its version, where they do not stand elsewhere
+    version: str = ""
+    fit: object = None
+    names_memory: bool = field(init=False)  # whether a tensor lies in shared memory
+
+    def __post_init__(self) -> None:
+        regions = [*(one.region for one in self.inputs), *(one.region for one in self.outputs)]
+        self.names_memory = any(region is not None for region in regions)
 
 
-def _form_of(header: bytes) -> _Form:
+def _form_of(header: bytes) -> Form:
     content = read_json(header)
-    return _Form(
+    return Form(
         parameters_of(content),
         _text(content.get("id", ""), "id"),
         tuple(_declared(entry) for entry in entries_of(content, "inputs")),
@@ -247,51 +256,6 @@ def _size(value: object, what: str, name: str) -> int:
     return value
 
 
-@dataclass(frozen=True)
-class Written:
-    """A response: its JSON without numbers, the numbers of each output (None = none), the raw tensors behind it."""
-
-    content: Json
-    numbers: list[Value | None]
-    raw: list[memoryview]
-
-
-def write_response(
-    request: InferRequest,
-    version: str,
-    outputs: Mapping[str, Value],
-    in_regions: Container[str],
-) -> Written:
-    """What to send; ``put_numbers_in`` of ``json_work`` makes the JSON part."""
-    wanted = request.outputs or tuple(WantedOutput(name, request.all_binary) for name in outputs)
-    entries: list[Json] = []
-    numbers: list[Value | None] = []
-    raw: list[memoryview] = []
-    for want in wanted:
-        array = contiguous(outputs[want.name])
-        entry: Json = {"name": want.name, "datatype": DATATYPE_OF[array.dtype], "shape": list(array.shape)}
-        elsewhere = want.name in in_regions  # parameters there would be a size to stock clients in C++
-        if want.binary and not elsewhere:
-            entry["parameters"] = {"binary_data_size": array.nbytes}
-            raw.append(raw_bytes(array))
-        numbers.append(None if elsewhere or want.binary else array)
-        entries.append(entry)
-    content: Json = {"model_name": request.model, "model_version": version, "outputs": entries}
-    if request.request_id:
-        content["id"] = request.request_id
-    return Written(content, numbers, raw)
-
-
-def plain_numbers(array: Value) -> Sequence[float | str]:
-    """Numbers or texts for JSON; NaN and infinity as they are, as requests may have them: ``null`` would be neither."""
-    if isinstance(array, Strings):
-        return array.texts()
-    flat = array.ravel()
-    if flat.dtype == DATATYPES["BF16"]:
-        flat = flat.astype(np.float32)
-    return flat.tolist()
-
-
 def entries_of(content: Json, key: str, *, missing: bool = False) -> list[Json]:
     """A list of objects within bounds; ``missing``: it may be left out. Raises BadRequest."""
     entries = content.get(key, [] if missing else None)
@@ -309,15 +273,15 @@ def tensor_of_json(entry: Json) -> Value:
     )
 
 
-def _declared(entry: Json) -> _Declared:
+def _declared(entry: Json) -> Declared:
     name, datatype, shape = check_tensor(entry.get("name"), entry.get("datatype"), entry.get("shape"))
     parameters = parameters_of(entry)
     region = region_of(parameters, name)
-    return _Declared(name, datatype, shape, region, parameters.get("binary_data_size"), entry)
+    return Declared(name, datatype, shape, region, parameters.get("binary_data_size"), entry)
 
 
 def _read_input(
-    one: _Declared, raw: memoryview | Pieces, at: int, numbers: Value | None
+    one: Declared, raw: memoryview | Pieces, at: int, numbers: Value | None
 ) -> tuple[InputTensor, int]:
     """An input, and where the bytes of the next one begin."""
     name, datatype, shape, size = one.name, one.datatype, one.shape, one.size

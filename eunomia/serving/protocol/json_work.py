@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import orjson
@@ -25,12 +26,12 @@ from eunomia.serving.protocol.errors import BadRequest, TooLarge
 from eunomia.serving.protocol.infer import (
     SMALL_BYTES,
     entries_of,
-    plain_numbers,
     read_json,
     tensor_of_json,
 )
 from eunomia.serving.protocol.packed import inflate
 from eunomia.serving.protocol.strings import contiguous, raw_bytes
+from eunomia.serving.protocol.written import plain_numbers
 
 SMALL_NUMBERS = 4096  # that it writes
 LENGTH_BYTES = 8
@@ -55,12 +56,17 @@ def take_numbers_out(body: bytes) -> tuple[bytes, list[Value | None]]:
 
 def put_numbers_in(content: Json, numbers: Sequence[Value | None]) -> bytes:
     """A response as JSON, with the numbers of its outputs where there are any."""
-    for entry, array in zip(entries_of(content, "outputs"), numbers, strict=True):
+    finite = True
+    entries = cast("list[Json]", content["outputs"])
+    for entry, array in zip(entries, numbers, strict=True):
         if array is not None:
             entry["data"] = plain_numbers(array)
-    if all(array is None or isinstance(array, Strings) or np.isfinite(array).all() for array in numbers):
-        with contextlib.suppress(TypeError):  # an id that is no UTF-8
+            finite = finite and (isinstance(array, Strings) or bool(np.isfinite(array).all()))
+    if finite:
+        try:
             return orjson.dumps(content)  # which has no word for infinity
+        except TypeError:
+            finite = False  # an id that is no UTF-8
     return json.dumps(content, separators=(",", ":")).encode()
 
 

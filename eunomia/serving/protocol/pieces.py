@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -19,8 +18,11 @@ class Pieces:
     """Bytes in several pieces, with the length and the slices of one; ``pieces`` holds no empty one."""
 
     def __init__(self, pieces: Sequence[Buffer | bytearray]) -> None:
-        self.pieces = [memoryview(piece) for piece in pieces if len(piece)]
-        self._size = sum(map(len, self.pieces))
+        self.pieces, self._size = list[memoryview](), 0
+        for piece in pieces:
+            if size := len(piece):
+                self.pieces.append(memoryview(piece))
+                self._size += size
 
     def __len__(self) -> int:
         return self._size
@@ -34,9 +36,10 @@ class Pieces:
         for piece in self.pieces:
             if at >= end:
                 break
-            if begin < at + len(piece):
-                found.append(piece[max(begin - at, 0) : end - at])
-            at += len(piece)
+            after = at + len(piece)
+            if begin < after:
+                found.append(piece if begin <= at and after <= end else piece[max(begin - at, 0) : end - at])
+            at = after
         return Pieces(found)
 
     def joined(self) -> Buffer:
@@ -92,38 +95,24 @@ class Coming(Pieces):
 class Unread:
     """Facts of a tensor whose bytes come on request, as an array has them."""
 
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...]
-
-    @property
-    def ndim(self) -> int:
-        """Axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes."""
-        return self.size * self.dtype.itemsize
+    def __init__(self, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
+        self.dtype, self.shape, self.ndim = dtype, shape, len(shape)
+        self.size = math.prod(shape)
+        self.nbytes = self.size * dtype.itemsize
 
     def reshape(self, shape: tuple[int, ...]) -> Self:
         """The same elements in other axes."""
         other = copy(self)
-        object.__setattr__(other, "shape", shape)
+        other.shape, other.ndim = shape, len(shape)
         return other
 
 
-@dataclass(frozen=True)
 class ScatteredTensor(Unread):
     """A tensor in several pieces: shape and type of an array, and its bytes on request."""
 
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...]
-    raw: Pieces
+    def __init__(self, dtype: np.dtype[np.generic], shape: tuple[int, ...], raw: Pieces) -> None:
+        super().__init__(dtype, shape)
+        self.raw = raw
 
     def read_into(self, target: Tensor) -> None:
         """Copy its bytes there."""

@@ -63,15 +63,14 @@ class _Region:
     opened: Opened
 
 
-@dataclass(frozen=True)
 class RegionTensor(Unread):
     """A tensor in a client's memory: shape and type of an array, and its bytes on request."""
 
-    region: str
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...]
-    opened: Opened
-    start: int
+    def __init__(
+        self, region: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], opened: Opened, start: int
+    ) -> None:
+        super().__init__(dtype, shape)
+        self.region, self.opened, self.start = region, opened, start
 
     def read_into(self, target: Tensor) -> None:
         """Copy its bytes there; raises BadRequest."""

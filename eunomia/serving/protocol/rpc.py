@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -19,16 +20,21 @@ from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
 from eunomia.serving.protocol.fields import DELIMITED, RAW_FIELD, fields_of
 from eunomia.serving.protocol.infer import (
+    FORMS,
+    KNOWN_BYTES,
     SMALL_BYTES,
+    Declared,
+    Form,
     InferRequest,
     InputTensor,
     SharedRegion,
+    WantedOutput,
     check_tensor,
     region_of,
     wanted_output,
 )
 from eunomia.serving.protocol.numbers import is_value, no_value
-from eunomia.serving.protocol.pieces import Coming, Pieces
+from eunomia.serving.protocol.pieces import Coming, Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.rpc_types import InferMessage, Input, Parameter
 from eunomia.serving.protocol.strings import bound_strings, contiguous, listed_strings, whole_bytes
@@ -138,17 +144,52 @@ def read_message(
         raise BadRequest(
             f"raw_input_contents has {len(raw)} entries more than inputs without their own contents"
         )
-    outputs = tuple(
-        wanted_output(entry.name, True, _parameters(entry.parameters)) for entry in message.outputs
-    )
     return InferRequest(
         message.model_name,
         message.model_version,
         message.id,
         tuple(inputs),
-        outputs,
+        _wanted(message),
         True,
         _parameters(message.parameters),
+    )
+
+
+def read_again(text: bytes, raw: Sequence[Raw]) -> InferRequest:
+    """The request whose message is that, beside its raw tensors: most clients send it again. Raises BadRequest."""
+    form = _form_again(text) if len(text) <= KNOWN_BYTES else None
+    if form is None or len(raw) != sum([one.region is None for one in form.inputs]):
+        return read_message(parse_message(text), raw)
+    inputs, at = list[InputTensor](), 0
+    for one in form.inputs:
+        data: Value | SharedRegion | ScatteredTensor
+        if one.region is not None:
+            data = one.region
+        else:
+            data = raw_tensor(one.name, one.datatype, one.shape, raw[at])
+            at += 1
+        inputs.append(InputTensor(one.name, one.datatype, one.shape, data))
+        if one.datatype == BYTES:
+            bound_strings(inputs)
+    return InferRequest(
+        form.model, form.version, form.request_id, tuple(inputs), form.outputs, True, form.parameters, form
+    )
+
+
+@lru_cache(maxsize=FORMS)
+def _form_again(text: bytes) -> Form | None:
+    """None = it holds numbers one by one; raises BadRequest."""
+    message = parse_message(text)
+    _bound_tensors(message)
+    if any(entry.HasField("contents") for entry in message.inputs):
+        return None
+    return Form(
+        _parameters(message.parameters),
+        message.id,
+        tuple(_declared(entry) for entry in message.inputs),
+        _wanted(message),
+        message.model_name,
+        message.model_version,
     )
 
 
@@ -207,10 +248,20 @@ def _number(value: int) -> bytes:
     return bytes([*digits, value])
 
 
+def _wanted(message: InferMessage) -> tuple[WantedOutput, ...]:
+    return tuple(wanted_output(entry.name, True, _parameters(entry.parameters)) for entry in message.outputs)
+
+
+def _declared(entry: Input) -> Declared:
+    """An input whose bytes, if it is in no region, are the next of the raw contents."""
+    name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
+    return Declared(name, datatype, shape, region_of(_parameters(entry.parameters), name), None, {})
+
+
 def _read_input(entry: Input, raw: list[Raw], numbers: Value | None) -> InputTensor:
     """One input: in shared memory, typed, or the next of the raw contents, which is taken from the list."""
-    name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
-    region = region_of(_parameters(entry.parameters), name)
+    declared = _declared(entry)
+    name, datatype, shape, region = declared.name, declared.datatype, declared.shape, declared.region
     if region is not None:
         return InputTensor(name, datatype, shape, region)
     if numbers is not None or entry.HasField("contents"):

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.exchange import Exchange, Inference
 from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.reading import reading
 from eunomia.serving.http2.call import NOBODY, Call
 from eunomia.serving.http2.outlet import CALL_BYTES
 from eunomia.serving.protocol.errors import FEWER, BadRequest, Expired, TooLarge
 from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest
 from eunomia.serving.protocol.packed import room_of
 from eunomia.serving.protocol.pieces import Pieces
-from eunomia.serving.protocol.rpc import parse_message, read_message, split_message, write_message
+from eunomia.serving.protocol.rpc import parse_message, read_again, read_message, split_message, write_message
 from eunomia.serving.rpc.caller import caller_of, check_only
 from eunomia.serving.rpc.foresight import Sight
 from eunomia.serving.visit import Served
@@ -40,8 +41,8 @@ class RpcExchange(Exchange):
         """Its message comes; raises ServingError."""
         check_only(self._call, came=self._came, packed=packed)
         self._came, self._packed = True, packed
-        with self._service.reading(self.tenant, ""):
-            if size > self._most:
+        if size > self._most:
+            with reading(self._service, self.tenant, ""):
                 raise TooLarge(f"the message has {size} bytes; at most {self._most} are taken here{FEWER}")
         assert self._room is not None, "nothing has been read"
         self._room.need(CALL_BYTES + size + (room_of(size, self._most) if packed else 0))
@@ -73,8 +74,11 @@ class RpcExchange(Exchange):
     def _read_now(self, body: Pieces) -> InferRequest | None:
         if self._packed:
             return None
+        if self._sight.parted is not None:
+            text, at = self._sight.parted
+            return read_again(text, [body[at:]])
         rest, raw = split_message(body, self._inference.json.most_bytes)
-        return read_message(parse_message(bytes(rest.joined())), raw) if len(rest) <= SMALL_BYTES else None
+        return read_again(bytes(rest.joined()), raw) if len(rest) <= SMALL_BYTES else None
 
     async def _read(self, body: Pieces) -> InferRequest:
         if self._packed:
@@ -96,7 +100,7 @@ async def read_beside(body: Pieces, json: JsonProcess, tenant: str) -> InferRequ
     """A request of any size; numbers one by one are read by a process of its own. Raises ServingError."""
     rest, raw = split_message(body, json.most_bytes)
     if len(rest) <= SMALL_BYTES:
-        return read_message(parse_message(bytes(rest.joined())), raw)
+        return read_again(bytes(rest.joined()), raw)
     whole = rest.joined() if len(rest) < LARGE else await asyncio.to_thread(rest.whole)
     left, numbers = await json.take_out("rpc", whole, tenant)
     return read_message(parse_message(left), raw, numbers)

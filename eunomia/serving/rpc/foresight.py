@@ -9,6 +9,7 @@ from functools import partial
 
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.foresight import WORTH, Beginning
+from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.protocol.fields import Heading
 from eunomia.serving.protocol.infer import KNOWN_BYTES
 from eunomia.serving.protocol.rpc import foretold
@@ -16,11 +17,16 @@ from eunomia.serving.visit import Caller
 
 
 class Sight:
-    """Looks at the messages of a call as they come."""
+    """Looks at the messages of a call as they come.
+
+    ``parted``: what stands before the only raw tensor, which ends the message, and where that begins; None = something
+    else, or much, may stand there.
+    """
 
     def __init__(self, inference: Inference, caller: Caller, tenant: str) -> None:
         self._inference, self._caller, self._tenant = inference, caller, tenant
         self._heading: Heading | None = None
+        self.parted: tuple[bytes, int] | None = None
 
     def begin(self, size: int, *, packed: bool) -> None:
         """A message of so many bytes comes."""
@@ -31,8 +37,11 @@ class Sight:
         heading = self._heading
         if heading is None:
             return
-        with self._inference.service.reading(self._tenant, ""):
+        try:
             begun = heading.take(data)
+        except ServingError as error:
+            self._inference.service.unreadable(self._tenant, "", error)
+            raise
         if begun:
             self._judge(heading)
             self._heading = None
@@ -43,7 +52,9 @@ class Sight:
         return b"" if self._heading is None else self._heading.content
 
     def _judge(self, heading: Heading) -> None:
-        said = heading.unnamed
-        read = partial(foretold, heading.content, heading.first, heading.left)
+        said, content = heading.unnamed, heading.content
+        if not heading.left and len(content) <= KNOWN_BYTES:
+            self.parted = content, heading.size - heading.first
+        read = partial(foretold, content, heading.first, heading.left)
         come = Beginning((said, heading.first, heading.left), "", read, len(said) <= KNOWN_BYTES)
         self._inference.foresight.foresee(come, self._caller, self._tenant)

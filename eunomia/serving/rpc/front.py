@@ -18,6 +18,7 @@ from eunomia.core.version import __version__
 from eunomia.serving.callers import tell_change
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
+from eunomia.serving.fronts.reading import reading
 from eunomia.serving.http2.call import Call, Taker
 from eunomia.serving.protocol import device_regions
 from eunomia.serving.protocol.checks import FILES, check_load
@@ -116,7 +117,7 @@ class GrpcFront:
             raise stream.objection
         caller = caller_of(stream.call)
         self.service.knock(caller, "")  # before it is read
-        with self.service.reading(stream.who, ""):
+        with reading(self.service, stream.who, ""):
             request = await read_beside(Pieces([data]), self.inference.json, stream.who)
         served = await self.service.infer(request, caller)
         return write_message(request, served.version, served.outputs, served.in_regions)

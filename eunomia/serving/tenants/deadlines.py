@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from eunomia.serving.protocol.checks import duration_s, whole_number
 from eunomia.serving.tenants.grants import Promise
 
+CLAIMS = frozenset(("slo_ms", "timeout", "priority"))
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -36,6 +38,8 @@ class Claim:
 
 def claim_of(parameters: Mapping[str, object], call_s: float) -> Claim:
     """What the parameters of a request and its call say; raises BadRequest."""
+    if CLAIMS.isdisjoint(parameters):
+        return Claim(call_s=call_s)
     return Claim(
         duration_s(parameters, "slo_ms", 1e-3),
         duration_s(parameters, "timeout", 1e-6),

@@ -22,8 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eunomia.serving.dispatch.costs import Network
@@ -131,17 +130,8 @@ class Holding:
         probe.known = probe.known or asyncio.get_running_loop().create_future()
         return probe.known
 
-    @contextmanager
-    def entering(self, tenant: str, job: Job) -> Iterator[None]:
-        """Around what follows ``check``: one that does not come to run is no probe."""
-        try:
-            yield
-        except BaseException:
-            self.retired(tenant, job, answered=False)
-            raise
-
     def retired(self, tenant: str, job: Job, *, answered: bool) -> None:
-        """A request has left: who waited for its run may ask again."""
+        """A request has left, or does not come to run after ``check``: who waited for its run may ask again."""
         if answered:
             self.vain.answered(tenant, job)
         probe = self._probes.get((tenant, job.network.name)) if self._strange(job.network) else None
@@ -243,7 +233,8 @@ class Holding:
                 )
         return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
 
-    def _strange(self, network: Network) -> bool:
+    @staticmethod
+    def _strange(network: Network) -> bool:
         return network.untried
 
     def _untried(self, tenant: str, job: Job, longest_s: float) -> Untried:

@@ -1,0 +1,43 @@
+"""Whether a request fits the network that it names: at a glance where one like it did."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from eunomia.serving.devices.answers import Inputs
+from eunomia.serving.devices.messages import Ports
+from eunomia.serving.models.repository import Entry
+from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
+from eunomia.serving.protocol.infer import InferRequest
+from eunomia.serving.protocol.reshape import as_the_network_has
+
+
+class Fit(NamedTuple):
+    """What all requests of a form fit: its network, and their sizes as that has them, inputs by name.
+
+    ``ports``, ``empty``: of the network. ``shapes``: behind the first axis; ``sizes``: elements per row.
+    """
+
+    ports: Ports
+    empty: bool
+    batch: int
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    sizes: tuple[int, ...]
+
+
+def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs) -> Fit:
+    """Of a request with these tensors; raises BadRequest."""
+    known = request.form.fit if request.form is not None else None
+    if isinstance(known, Fit) and known.ports is ports and known.empty == entry.empty:
+        return known
+    if len(inputs) < len(request.inputs):
+        raise named_twice(request)
+    batch = check_inputs(request.model, ports, inputs, entry.empty, entry.options)
+    check_outputs(ports, request)
+    tensors = sorted(as_the_network_has(ports, inputs).items())
+    shapes = tuple([(name, array.shape[1:]) for name, array in tensors])
+    sizes = tuple([max(array.size // batch, 1) for _, array in tensors])
+    fit = Fit(ports, entry.empty, batch, shapes, sizes)
+    if request.form is not None:
+        request.form.fit = fit
+    return fit

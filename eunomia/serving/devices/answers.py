@@ -113,7 +113,6 @@ class Answers:
             self.release(slot)
             raise
         answer: Answer = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(seen)
         job.payload = Payload(placed, slot, answer)
         if later:
             self.entering.add(job)
@@ -215,12 +214,13 @@ class Answers:
         answer = part.job.payload.answer
         if isinstance(copied, ServingError):
             self.on_retired(part.job, copied.reason)
-            if not answer.done():
-                answer.set_exception(copied)
+            end(answer, copied)
             return
         held = self.on_retired(part.job, "hit" if part.hit else "late")
-        if not answer.done():
-            answer.set_result(copied) if held is None else answer.set_exception(held)
+        if held is not None:
+            end(answer, held)
+        elif not answer.done():
+            answer.set_result(copied)
 
     @property
     def copying(self) -> bool:
@@ -248,8 +248,7 @@ class Answers:
         self._dispatcher.leave(job, dropped=True, by_client=error.by_client, of_input=error.of_input)
         self.release(payload.slot)
         self.on_retired(job, error.reason)
-        if not payload.answer.done():
-            payload.answer.set_exception(error)
+        end(payload.answer, error)
 
     def release(self, slot: Slot) -> None:
         """Give a piece of the arena back; a piece without room is none."""
@@ -270,6 +269,13 @@ def starts_of(tensors: list[Placed], rows: slice) -> dict[str, int]:
         t["name"]: t["offset"] + first * math.prod(t["shape"][1:]) * DATATYPES[t["datatype"]].itemsize
         for t in tensors
     }
+
+
+def end(answer: Answer, error: ServingError) -> None:
+    """Without a result."""
+    if not answer.done():
+        answer.set_exception(error)
+        seen(answer)
 
 
 def seen(answer: Answer) -> None:

@@ -17,7 +17,7 @@ from eunomia.serving.fronts.foresight import Beginning, Foresight, bytes_to_judg
 from eunomia.serving.fronts.head import Head
 from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
-from eunomia.serving.fronts.json_process import LARGE, JsonProcess
+from eunomia.serving.fronts.json_process import AT_ONCE_BYTES, LARGE, JsonProcess
 from eunomia.serving.fronts.reading import reading
 from eunomia.serving.protocol.errors import FEWER, ServingError, forget_frames, too_large
 from eunomia.serving.protocol.infer import InferRequest, is_plain, read_request
@@ -195,6 +195,7 @@ class HttpExchange(Exchange):
         super().__init__(inference, caller, model)
         self._head, self._answered = head, answered
         self._judged_by = 0  # bytes that say what comes, 0 = nothing to judge
+        self._header = b""  # they, once they have been judged
         self._length: int | None = None  # of the JSON part; None = all is JSON
 
     def knock(self) -> None:
@@ -215,12 +216,17 @@ class HttpExchange(Exchange):
             self._judge(bytes(self.body.so_far()[:length].joined()))
 
     def _judge(self, header: bytes) -> None:
-        what, left = (self._model, self._version), self._head.size - len(header)
-        read = partial(read_request, *what, header, Coming(left))
-        come = Beginning((*what, header, left), self._model, read, is_plain(header))
+        model, version, left = self._model, self._version, self._head.size - len(header)
+        come = Beginning(
+            (model, version, header, left), model,
+            lambda: read_request(model, version, header, Coming(left)), partial(is_plain, header),
+        )  # fmt: skip
         self._inference.foresight.foresee(come, self._caller, self.tenant)
+        self._header = header
 
     def _read_now(self, body: Scattered) -> InferRequest | None:
+        if 0 < len(self._header) <= min(AT_ONCE_BYTES, self._inference.json.most_bytes):
+            return read_request(self._model, self._version, self._header, body[len(self._header) :])
         return self._inference.json.read_now(self._model, self._version, body, self._length)
 
     async def _read(self, body: Scattered) -> InferRequest:

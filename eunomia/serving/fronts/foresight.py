@@ -6,7 +6,6 @@ Clients repeat them: what was found to fit fits again while grant and network ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,13 +34,13 @@ class Beginning(NamedTuple):
     """``said``: all that its judgement depends on. ``model``: its network, where that is known before it is read.
 
     ``read``: the request with tensors that have not come; None = the rest may still change it. Raises ServingError.
-    ``short``: it may be kept.
+    ``may_stay``: whether it may be kept.
     """
 
     said: tuple[str | bytes | int, ...]
     model: str
     read: Callable[[], InferRequest | None]
-    short: bool
+    may_stay: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class Foresight:
         except ServingError as error:
             self._service.refused(grant, request.model, error, request.request_id)
             raise
-        if come.short:
+        if come.may_stay():
             if len(self._known) >= KEPT:
                 self._known.clear()
             fits = _Fits(request.model, request.version, request.parameters, grant, ports)
@@ -85,11 +84,13 @@ class Foresight:
 
     def _same(self, known: _Fits, caller: Caller) -> bool:
         service = self._service
-        with suppress(ServingError):
+        try:
             grant = service.identify(caller, known.parameters)
             entry = service.repository.entry_for(grant, known.model, known.version)
             if grant is known.grant and ports_of(entry) is known.ports:
                 return not service.holding.watches(grant, service.pool.models[entry.key].network)
+        except ServingError:
+            return False  # it is said to the one that is judged anew
         return False
 
 

@@ -56,5 +56,5 @@ class Sight:
         if not heading.left and len(content) <= KNOWN_BYTES:
             self.parted = content, heading.size - heading.first
         read = partial(foretold, content, heading.first, heading.left)
-        come = Beginning((said, heading.first, heading.left), "", read, len(said) <= KNOWN_BYTES)
+        come = Beginning((said, heading.first, heading.left), "", read, lambda: len(said) <= KNOWN_BYTES)
         self._inference.foresight.foresee(come, self._caller, self._tenant)

@@ -81,7 +81,9 @@ class Limits:
     def _room(self, grant: Grant, rows: float) -> _State:
         """The tenant's state now; raises Refused if so many rows may not enter."""
         now_s = self._clock.now_s()
-        state = self._states.setdefault(grant.name, _State(grant.burst, now_s))
+        state = self._states.get(grant.name)
+        if state is None:
+            state = self._states[grant.name] = _State(grant.burst, now_s)
         if rows and state.active >= grant.max_concurrency:
             raise Refused(
                 f"tenant '{grant.name}' has {state.active} requests in the server; {grant.max_concurrency} are allowed",
@@ -89,7 +91,7 @@ class Limits:
             )
         if rows:
             self.today.check(grant)
-        if not math.isfinite(grant.rate_per_s):
+        if grant.rate_per_s == math.inf:
             state.tokens, state.since_s = grant.burst, now_s
             return state
         left_per_s = grant.rate_per_s - self.elsewhere.get(grant.name, 0.0)

@@ -202,6 +202,23 @@ async def rounds(count: int = 10) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("transport", [Wire, Encrypted])
+def test_a_client_that_was_not_told_to_go_on_is_not_waited_for(transport: type[Wire]) -> None:
+    """aiohttp waits 10 s for the body that it does not send."""
+
+    async def main() -> None:
+        one = lane()
+        wire = transport()
+        one.connection_made(wire)
+        one.data_received(
+            b"POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+        )
+        await rounds(50)
+        assert wire.sent and (wire.ended or wire.closed)
+
+    asyncio.run(main())
+
+
 @pytest.mark.usefixtures("short")
 def test_a_connection_keeps_what_it_was_given_reads_no_more_and_goes_on_in_order() -> None:
     async def main() -> None:

@@ -18,10 +18,12 @@ import pytest
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.by_size import HALVINGS, MOST, BySize
 from eunomia.serving.devices.loading import Away
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.holding import LEAST_S
 from tests.patience import until
-from tests.serving.live import GOLD, ask, running
+from tests.serving.live import ADMIN, GOLD, ask, running
 
 LAYERS, LONG = 40, 1024
 BLOCK_S = 0.02  # between a layer's time and all of them, with some room to both sides
@@ -70,7 +72,7 @@ def test_inputs_of_a_size_that_was_refused_wait_and_are_served(
         running(tmp_path, max_block_s=BLOCK_S, arena_bytes=64 * 1024**2) as server,
         ThreadPoolExecutor(4) as clients,
     ):
-        assert ask(server, "POST", "/v2/repository/models/deep/load", "eun_admin-key", {})[0] == 200
+        assert ask(server, "POST", "/v2/repository/models/deep/load", ADMIN, {})[0] == 200
         old = server.pool.models["deep"].network
         assert old.blocks < LAYERS / 4
         assert sent(server, 1)[0] == 200
@@ -82,9 +84,32 @@ def test_inputs_of_a_size_that_was_refused_wait_and_are_served(
         job: Any = SimpleNamespace(network=new)
         assert server.service.holding._least(job, 0.0) == LEAST_S, "what clients send moves no bound"
         until(lambda: old.index not in server.pool.loading._labels)
+        assert server.pool.costs.usual == {new.index: old.index} and not server.pool.models["deep"].given
         assert any(
             text.startswith("'deep' is cut anew for inputs as its clients") for text in caplog.messages
         )
+    job = Job(0, new, 0.0, cost_row=new.first_row, group=("deep", (("x0", (256, LONG)),)))
+    with pytest.raises(Unavailable, match="is stopping"):  # it was 413, or a cut that nobody made
+        server.pool.explore("gold", job, BLOCK_S)
+
+
+def test_a_file_that_was_replaced_is_not_served_by_a_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next cut took what lay there: answers had another output, and every request failed until a load."""
+    import onnx
+
+    monkeypatch.setattr("eunomia.serving.devices.by_size.HALVINGS", 0)
+    deep(tmp_path / "deep.onnx")
+    with running(tmp_path, max_block_s=BLOCK_S, arena_bytes=64 * 1024**2) as server:
+        assert ask(server, "POST", "/v2/repository/models/deep/load", ADMIN, {})[0] == 200
+        model = onnx.load(str(tmp_path / "deep.onnx"))
+        model.graph.node[-1].output[0] = model.graph.output[0].name = "other"
+        onnx.save(model, str(tmp_path / "deep.onnx"))
+        with caplog.at_level(logging.WARNING):
+            assert sent(server, LONG)[0] == 413
+        assert any("has been replaced since it was loaded; load it" in text for text in caplog.messages)
+        assert sent(server, 1)[0] == 200
 
 
 class Cut:
@@ -96,7 +121,6 @@ class Cut:
         self.model: Any = SimpleNamespace(
             network=network, label="net#1", key="abc-0.005", shapes={}, ports=ports, given=given
         )
-        self.ports: object = ports
         self.ends, self.loads, self.now_s = list(ends), list[list[int]](), 0.0
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
@@ -108,9 +132,15 @@ class Cut:
         self.loads.append(shapes["x"])
         if (error := self.ends.pop(0)) is not None:
             raise error
-        self.model = SimpleNamespace(**{**vars(model), "label": f"net#{len(self.loads) + 1}"})
-        self.model.shapes, self.model.given, self.model.ports = shapes, True, self.ports
-        self.model.network = SimpleNamespace(**vars(model.network))
+        self.placed(shapes)
+
+    def placed(self, shapes: dict[str, list[int]]) -> None:
+        """In the network's place is another one."""
+        index = self.model.network.index + 1
+        self.model = SimpleNamespace(**{**vars(self.model), "label": f"net#{index + 1}", "shapes": shapes})
+        self.model.network = SimpleNamespace(
+            **{**vars(self.model.network), "index": index, "first_row": 10 * index}
+        )
         self.loading.models["net"] = self.model
 
     def job(self, length: int) -> Any:
@@ -118,31 +148,44 @@ class Cut:
             network=self.model.network, cost_row=0, rows=1, group=("net", (("x", (length,)),))
         )
 
-    def asked(self, length: int) -> bool:
+    def asked(self, length: int, tenant: str = "gold") -> bool:
         """Whether a request of that length has to wait for a cut, which is then made."""
 
         async def waited() -> bool:
-            ended = self.by_size.wanted(self.job(length), 0.025)
+            ended = self.by_size.wanted(tenant, self.job(length), 0.025)
             return ended is not None and await ended is None
 
         return asyncio.run(waited())
 
 
 def test_all_that_come_meanwhile_wait_for_the_same_cut_and_follow_it() -> None:
-    async def waited(ports: object) -> tuple[int, bool]:
+    async def waited() -> None:
         cut = Cut(None)
         first, other = cut.job(400), cut.job(7)
-        ended = cut.by_size.wanted(first, 0.025)
-        assert ended is not None and cut.by_size.wanted(other, 0.025) is ended
-        cut.ports = ports or cut.ports
+        ended = cut.by_size.wanted("gold", first, 0.025)
+        assert ended is not None and cut.by_size.wanted("bronze", other, 0.025) is ended
         await ended
         cut.by_size.follow(other)
-        return len(cut.loads), other.network is cut.model.network
+        assert len(cut.loads) == 1 and other.network is cut.model.network and other.cost_row == 10
 
-    assert asyncio.run(waited(None)) == (1, True)
-    assert asyncio.run(waited({"inputs": [], "outputs": []})) == (1, False), (
-        "its file has become another network"
-    )
+    asyncio.run(waited())
+
+
+def test_who_waited_for_long_follows_every_cut_and_nothing_that_somebody_loaded() -> None:
+    """It followed the last cut alone, also where that was unloaded since: no device knew such a network."""
+    cut = Cut(None, None)
+    long_ago, loaded = cut.job(7), cut.job(7)
+    assert cut.asked(100)
+    cut.now_s = 1e6
+    assert cut.asked(400)
+    cut.by_size.follow(long_ago)
+    assert long_ago.network is cut.model.network and long_ago.cost_row == 20
+    old = loaded.network
+    cut.placed({})
+    cut.by_size.follow(loaded)
+    del cut.loading.models["net"]
+    cut.by_size.follow(loaded)
+    assert loaded.network is old
 
 
 def test_it_grows_with_what_is_sent_and_never_back() -> None:
@@ -162,7 +205,9 @@ def test_tries_are_few_and_further_and_further_apart() -> None:
             made.append(second)
             length *= 2
     assert len(made) == MOST and np.all(np.diff(made, 2) > 0)
-    cut.model.label, cut.model.given, cut.model.shapes = "net#20", False, {}
+    cut.now_s += 1e6
+    assert not cut.asked(length) and cut.asked(length, "bronze"), "who sends other sizes has tries left"
+    cut.placed({})
     assert cut.asked(50), "an administrator has loaded it"
 
 

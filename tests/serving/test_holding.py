@@ -110,6 +110,21 @@ def test_the_log_says_once_that_others_wait_for_a_network_that_cannot_pause(
     assert said.startswith("'net' holds a device for 90 ms without a pause") and "wait for 25 ms" in said
 
 
+def test_what_clients_choose_moves_no_bound() -> None:
+    """One input of another tenant had it cut anew; then inputs of the trial's own size were refused for good."""
+    desk = Desk(GOLD, BRONZE)
+    desk.costs.measured(desk.network, 0, [0.09])
+    assert desk.ask(BRONZE, 1, 0.09)
+    first = desk.network.index
+    desk.network = desk.costs.add("net", 1, sizes=[16])
+    desk.costs.usual[desk.network.index] = first
+    desk.costs.measured(desk.network, 0, [0.1])
+    assert desk.ask(BRONZE, 16, 0.1) and desk.ask(BRONZE, 1, 0.09)
+    desk.costs.measured(desk.network, 0, [0.4])
+    assert desk.ask(BRONZE, 16, 0.4), "once, to see"
+    assert not desk.ask(BRONZE, 16, 0.4)
+
+
 def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

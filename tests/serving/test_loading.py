@@ -283,5 +283,5 @@ def test_the_process_aside_says_why(
 ) -> None:
     monkeypatch.setattr("os.nice", lambda by: 0)
     (tmp_path / "net.onnx").write_bytes(b"no network")
-    assert prepare.main([str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0"]) == prepare.REFUSED
+    assert prepare.main([str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", ""]) == prepare.REFUSED
     assert "net.onnx: ONNX Runtime refuses it" in capsys.readouterr().out

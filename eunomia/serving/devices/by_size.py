@@ -5,44 +5,47 @@ usual sizes may then hold a device for too long, and are refused while others we
 (``tenants.holding``). The first of them has the network cut and loaded once more, by a made-up input of its size. All
 that are too long wait for the end of that, and then run on what came of it; what ran before runs on.
 
-Clients choose these sizes, so tries are few: ``MOST`` of a network until it is loaded again, and after each a pause,
-twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose whole run takes
-longer than ``LONGEST_S``. A cut of which a block is still too long is not taken, as its first run would hold the
-device: one by half the elements is, up to ``HALVINGS`` times.
+Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenant until it is loaded again, and after
+each a pause, twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose
+whole run takes longer than ``LONGEST_S``. A file that was replaced since it was loaded is not taken. Nor is a cut of
+which a block is still too long, as its first run would hold the device: one by half the elements is, up to
+``HALVINGS`` times.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import between, elements, furthest, liked, linked, shapes_of
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
+from eunomia.serving.devices.loading import Away, LoadedModel, Loading, again_s, stays, trial_shape
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-MOST, PAUSE_S, HALVINGS = 4, 10.0, 3
+MOST, HALVINGS = 4, 3
 LONGEST_S = 1.0  # of processor time, for one row
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 
 @dataclass
 class _Tries:
-    """Of one network, since somebody loaded it; ``label``: as which it serves now."""
+    """Of one network, since somebody loaded it; ``label``: as which it serves now; ``before``: what it was so far."""
 
     label: str
-    count: int = 0
+    count: Counter[str] = field(default_factory=Counter)  # by tenant
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
+    before: list[Network] = field(default_factory=list)
 
 
 class BySize:
@@ -60,9 +63,8 @@ class BySize:
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]] = asyncio.ensure_future
         self._tries: dict[str, _Tries] = {}
         self._ended: Known | None = None  # of the cut that is under way
-        self._last: tuple[Network, Network] | None = None  # that was cut anew, and what came of it
 
-    def wanted(self, job: Job, bound_s: float) -> Known | None:
+    def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
         model = self._loading.models.get(job.network.name)
         if model is None or not self._may(model, job):
@@ -71,12 +73,12 @@ class BySize:
         if tries.ended is not None:
             return tries.ended
         shapes = self._larger(model, job)
-        if shapes is None or tries.count >= MOST or now_s < tries.due_s:
+        if shapes is None or tries.count[tenant] >= MOST or now_s < tries.due_s:
             return None
         if self._ended is not None:  # of another network: its turn comes
             return self._ended
-        tries.due_s = now_s + PAUSE_S * 2.0**tries.count
-        tries.count += 1
+        tries.due_s = now_s + again_s(tries.count.total())
+        tries.count[tenant] += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
         self.spawn(self._cut(model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
         return self._ended
@@ -87,9 +89,10 @@ class BySize:
         self._ended = tries.ended = None
 
     def follow(self, job: Job) -> None:
-        """One that has waited runs on what came of its network."""
-        if self._last is not None and job.network is self._last[0]:
-            job.network = self._last[1]
+        """One that has waited runs on what came of its network, unless somebody has loaded or unloaded that since."""
+        model, tries = self._loading.models.get(job.network.name), self._tries.get(job.network.name)
+        if model and tries and tries.label == model.label and job.network in tries.before:
+            job.network = model.network
             job.cost_row = job.network.first_row
 
     def _tries_of(self, model: LoadedModel) -> _Tries:
@@ -100,10 +103,10 @@ class BySize:
 
     def _may(self, model: LoadedModel, job: Job) -> bool:
         """Whether this is a network with sizes that nobody gave, which can be cut here for one row of this input."""
-        ours = not model.given or self._tries_of(model).count > 0
         there = model.network is job.network and not job.network.untried and bool(model.key)
+        ours = there and not model.given and all(stays(device) for device in self._devices)
         takes_s = self._costs.rest_s(job.network, job.cost_row)[0][0]
-        return ours and there and takes_s <= LONGEST_S and all(stays(device) for device in self._devices)
+        return ours and takes_s <= LONGEST_S
 
     def _larger(self, model: LoadedModel, job: Job) -> Shapes | None:
         """The sizes of one row of it; None where the last cut was by no smaller ones."""
@@ -120,10 +123,8 @@ class BySize:
             async with self.turn():
                 if self._loading.models.get(name) is model:
                     shapes = await self._by_most(model, shapes, bound_s)
-                    anew = self._loading.models[name]
-                    self._tries[name].label = anew.label
-                    if anew.ports == model.ports:  # what was checked holds there, too
-                        self._last = model.network, anew.network
+                    self._tries[name].label = self._loading.models[name].label
+                    self._tries[name].before.append(model.network)
                     log.warning(
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
                         "its shapes",

@@ -124,8 +124,6 @@ class Loading:
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(model, answer))
         self._labels[network.index] = label
-        if most_s:
-            self._costs.chosen.add(network.index)
         if not answers[0].get("rows_apart", False):
             self._costs.apart.add(network.index)
             if self.batches and first_axis_is_free(ports):

@@ -169,10 +169,10 @@ def load_network(
 
 
 def short_blocks(
-    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, most_s: float
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, most_s: float, key: str = ""
 ) -> list[float]:
     """What its blocks took when it was cut, so that none runs here for that; raises ModelError if one took longer."""
-    found_s = [seconds for *_, seconds in prepare(path, cache, shapes, target_s, "").blocks]
+    found_s = [seconds for *_, seconds in prepare(path, cache, shapes, target_s, key).blocks]
     if (longest_s := max(found_s, default=0.0)) > most_s:
         raise ModelError(
             f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"

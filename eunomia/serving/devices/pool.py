@@ -14,6 +14,7 @@ from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.by_request import ByRequest
 from eunomia.serving.devices.by_size import BySize
 from eunomia.serving.devices.climbs import Known
+from eunomia.serving.devices.cutting import content_of
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
@@ -180,10 +181,18 @@ class DevicePool:
         return ports
 
     async def _cut_otherwise(self, model: LoadedModel, cut: str) -> None:
-        await self.load(model.network.name, model.path, model.shapes, cut)
+        await self._in_place_of(model, model.shapes, cut)
 
     async def _cut_by(self, model: LoadedModel, shapes: Shapes, most_s: float) -> None:
-        await self.load(model.network.name, model.path, shapes, most_s=most_s)
+        await self._in_place_of(model, shapes, content_of(model.key), most_s)
+
+    async def _in_place_of(
+        self, old: LoadedModel, shapes: Mapping[str, list[int]], cut: str, most_s: float = 0.0
+    ) -> None:
+        """The same network, cut otherwise: who gave its shapes, and what is usual of it, stays. Raises ModelError."""
+        await self.load(old.network.name, old.path, shapes, cut, most_s)
+        new, usual = self.models[old.network.name], self.costs.usual
+        new.given, usual[new.network.index] = old.given, usual.get(old.network.index, old.network.index)
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""
@@ -206,8 +215,10 @@ class DevicePool:
 
         In both cases the network may be cut for such sizes, which can be waited for. Raises Unavailable.
         """
+        if self._closing:
+            raise Unavailable("the server is stopping")
         found = self.ladder.towards(tenant, job, bound_s)
-        cut = self.by_size.wanted(job, bound_s) if isinstance(found, bool) else None
+        cut = self.by_size.wanted(tenant, job, bound_s) if isinstance(found, bool) else None
         return found if cut is None else cut
 
     # --- requests --------------------------------------------------------------------------------------

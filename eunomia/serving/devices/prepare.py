@@ -1,7 +1,7 @@
 """The process that optimises and cuts a network while its device serves others.
 
-Started as ``python -m eunomia.serving.devices.prepare FILE CACHE SHAPES TARGET_S``; the result stays in the cache. It
-reads and writes whole networks, during which no other thread of its process could run.
+Started as ``python -m eunomia.serving.devices.prepare FILE CACHE SHAPES TARGET_S KEY``; the result stays in the cache.
+It reads and writes whole networks, during which no other thread of its process could run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def prepare_aside(
     """
     if kept(path, cache, dict(shapes), target_s, key) is not None:
         return
-    arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s)]
+    arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s), key]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
@@ -49,10 +49,10 @@ def prepare_aside(
 
 def main(arguments: list[str]) -> int:
     """Entry point of the process."""
-    path, cache, shapes, target_s = arguments
+    path, cache, shapes, target_s, key = arguments
     os.nice(POLITE)
     try:
-        cut = prepare(path, cache, json.loads(shapes), float(target_s))
+        cut = prepare(path, cache, json.loads(shapes), float(target_s), key)
         if not cut.folder.exists():
             raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
     except EunomiaError as error:

@@ -117,7 +117,7 @@ class Worker:
             if self._networks and message["backend"] == "cpu":  # others may be in use
                 prepare_aside(*place, known.get("key", ""))
             if "most_s" in message:
-                known["known_s"] = short_blocks(*place, message["most_s"])
+                known["known_s"] = short_blocks(*place, message["most_s"], known.get("key", ""))
             network = loader_of(message["backend"])(*place, message["whole_s"], **known)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})

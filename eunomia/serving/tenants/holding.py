@@ -226,13 +226,12 @@ class Holding:
 
     def _least(self, job: Job, bound_s: float) -> float:
         network = job.network
-        if (
-            self._strange(network) or network.index in self._state.costs.chosen
-        ):  # nobody who may say what is usual
+        if self._strange(network):  # a client chose the input by which it is known
             return max(bound_s, LEAST_S)
-        if network.index not in self._trial_s:  # before anybody's input has moved it
+        usual = self._state.costs.usual.get(network.index, network.index)
+        if usual not in self._trial_s:  # before anybody's input has moved it
             trial_s = self._state.costs.longest_s(network, network.first_row)
-            self._trial_s[network.index] = trial_s
+            self._trial_s[usual] = trial_s
             if max(bound_s, LEAST_S) < trial_s < math.inf:
                 log.warning(
                     "'%s' holds a device for %.0f ms without a pause even with its trial's sizes, and others can "
@@ -241,7 +240,7 @@ class Holding:
                     trial_s * 1e3,
                     bound_s * 1e3,
                 )
-        return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
+        return max(bound_s, LEAST_S, USUAL * self._trial_s[usual])
 
     def _strange(self, network: Network) -> bool:
         return network.untried

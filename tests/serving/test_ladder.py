@@ -390,6 +390,9 @@ def test_sizes_between() -> None:
     assert pictures == sorted(pictures) and pictures[0] == [32, 64] and pictures[-1] == [640, 448]
     few, many = {"x": [1]}, {"x": [1024]}
     assert between(few, many, 0.3, liked(few, many, dict)) == {"x": [8]}, "small steps stay possible"
+    few, many = {"x": [1, 100]}, {"x": [14, 1000]}  # a table of 14 positions: 16 do not run
+    steps = [between(few, many, part / 50.0, liked(few, many, dict))["x"] for part in range(51)]
+    assert max(step[0] for step in steps) == 14 and min(step[1] for step in steps) == 100
     assert furthest(tried, wanted, 0.0, 1e9) == 1.0
     part = furthest(tried, wanted, 0.0, 10.0)
     assert 10.0 / 2.0 < elements(between(tried, wanted, part)) / elements(tried) <= 10.0

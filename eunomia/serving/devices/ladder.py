@@ -250,19 +250,16 @@ def _size(tried: int, wanted: int, part: float) -> int:
 
 
 def liked(tried: Shapes, wanted: Shapes, fit: Fit) -> Fit:
-    """Sizes between the two made multiples of powers of two before they are made to ``fit``."""
+    """Sizes between the two made multiples of powers of two, between them all the same, before they are to ``fit``."""
 
-    def multiple(size: int, of_both: bool) -> int:
-        step = 1 if of_both else min(LIKED, 1 << max(size, 1).bit_length() - 1)
-        return round(size / step) * step
+    def multiple(size: int, *ends: int) -> int:
+        step = min(LIKED, 1 << max(size, 1).bit_length() - 1)
+        return min(max(round(size / step) * step, min(ends)), max(ends))
 
     def fitted(shapes: Shapes) -> Shapes:
         return fit(
             {
-                name: [
-                    multiple(*each)
-                    for each in zip(sizes, map(int.__eq__, tried[name], wanted[name]), strict=True)
-                ]
+                name: [multiple(*each) for each in zip(sizes, tried[name], wanted[name], strict=True)]
                 for name, sizes in shapes.items()
             }
         )

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.by_size import HALVINGS, MOST, BySize
+from eunomia.serving.devices.by_size import HALVINGS, LATE_S, MOST, BySize
 from eunomia.serving.devices.loading import Away
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Unavailable
@@ -76,8 +76,10 @@ def test_inputs_of_a_size_that_was_refused_wait_and_are_served(
         old = server.pool.models["deep"].network
         assert old.blocks < LAYERS / 4
         assert sent(server, 1)[0] == 200
-        together = clients.map(partial(sent, server), (LONG, LONG, LONG - 1, LONG // 2))
-        assert list(together) == [(200, "")] * 4, "nobody has to ask again"
+        first = clients.submit(sent, server, LONG)  # by which it is cut: the others come meanwhile
+        until(lambda: server.pool.by_size._ended is not None or first.done())
+        together = clients.map(partial(sent, server), (LONG, LONG - 1, LONG // 2))
+        assert [first.result(), *together] == [(200, "")] * 4, "nobody has to ask again"
         new = server.pool.models["deep"].network
         assert new.blocks > LAYERS / 4
         assert [sent(server, length)[0] for length in (1, 7, LONG // 2)] == [200] * 3
@@ -122,6 +124,7 @@ class Cut:
             network=network, label="net#1", key="abc-0.005", shapes={}, ports=ports, given=given
         )
         self.ends, self.loads, self.now_s = list(ends), list[list[int]](), 0.0
+        self.takes_s = 0.0
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
         costs: Any = SimpleNamespace(rest_s=lambda network, row: ([run_s], [run_s]))
@@ -130,6 +133,7 @@ class Cut:
 
     async def load(self, model: Any, shapes: dict[str, list[int]], most_s: float) -> None:
         self.loads.append(shapes["x"])
+        self.now_s += self.takes_s
         if (error := self.ends.pop(0)) is not None:
             raise error
         self.placed(shapes)
@@ -218,6 +222,10 @@ def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
     cut = Cut(*[ModelError("it does not run")] * 10)
     old = cut.model
     assert cut.asked(400) and len(cut.loads) == HALVINGS + 1 and cut.loading.models["net"] is old
+    cut = Cut(*[ModelError("it is slow")] * 10)
+    cut.takes_s = 2.0 * LATE_S
+    assert cut.asked(400) and len(cut.loads) == 1, "nobody else's network comes or goes meanwhile"
+    assert not cut.asked(401), "the pause begins at its end"
     cut = Cut(Away("no device is alive"), None)
     assert cut.asked(400) and len(cut.loads) == 1, "half of it would not load either"
 

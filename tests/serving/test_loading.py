@@ -24,6 +24,7 @@ from eunomia.serving.models.convolutional import mobilenet_v2
 from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
+from tests import children
 from tests.patience import pauses
 from tests.serving.live import SIDE, options
 
@@ -260,6 +261,7 @@ def test_what_did_not_load_again_is_tried_later_and_later(monkeypatch: pytest.Mo
     (1, b"", r"ended with status 1: it said nothing"),
     (prepare.REFUSED, b"net.onnx: ONNX Runtime refuses it\n", r"^net.onnx: ONNX Runtime refuses it$"),
     (None, b"", r"was not optimised and cut within 100 s"),
+    (-24, b"", r"was not cut within 20 s of processor time"),
 ])  # fmt: skip
 def test_a_file_that_fails_aside_is_not_tried_on_the_device(
     code: int | None, said: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -283,5 +285,15 @@ def test_the_process_aside_says_why(
 ) -> None:
     monkeypatch.setattr("os.nice", lambda by: 0)
     (tmp_path / "net.onnx").write_bytes(b"no network")
-    assert prepare.main([str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", ""]) == prepare.REFUSED
+    assert prepare.main([str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", "", ""]) == prepare.REFUSED
     assert "net.onnx: ONNX Runtime refuses it" in capsys.readouterr().out
+
+
+def test_where_clients_chose_the_sizes_the_process_aside_is_bounded() -> None:
+    """One request of 0.7 MB had it take 9.4 GiB, and 45 s."""
+    code = "import resource; from eunomia.serving.devices.prepare import bound; from pathlib import Path\n"
+    code += f"resource.setrlimit(resource.RLIMIT_DATA, ({2**30}, {2**30})); bound()\n"
+    code += "print(*[resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_CPU, resource.RLIMIT_DATA)])\n"
+    code += "print(Path('/proc/self/oom_score_adj').read_text())"
+    seconds, left, first = children.run(children.python("-c", code), check=True).stdout.split()
+    assert (int(seconds), first) == (prepare.MOST_USED_S, "1000") and 0 < int(left) < 2**30

@@ -9,7 +9,7 @@ Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenan
 each a pause, twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose
 whole run takes longer than ``LONGEST_S``. A file that was replaced since it was loaded is not taken. Nor is a cut of
 which a block is still too long, as its first run would hold the device: one by half the elements is, up to
-``HALVINGS`` times.
+``HALVINGS`` times, and not once it has taken ``LATE_S``: administrators wait for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-MOST, HALVINGS = 4, 3
+MOST, HALVINGS, LATE_S = 4, 3, 10.0
 LONGEST_S = 1.0  # of processor time, for one row
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
@@ -69,15 +69,14 @@ class BySize:
         model = self._loading.models.get(job.network.name)
         if model is None or not self._may(model, job):
             return None
-        tries, now_s = self._tries_of(model), self._clock.now_s()
+        tries = self._tries_of(model)
         if tries.ended is not None:
             return tries.ended
         shapes = self._larger(model, job)
-        if shapes is None or tries.count[tenant] >= MOST or now_s < tries.due_s:
+        if shapes is None or tries.count[tenant] >= MOST or self._clock.now_s() < tries.due_s:
             return None
         if self._ended is not None:  # of another network: its turn comes
             return self._ended
-        tries.due_s = now_s + again_s(tries.count.total())
         tries.count[tenant] += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
         self.spawn(self._cut(model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
@@ -87,6 +86,7 @@ class BySize:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
         self._ended = tries.ended = None
+        tries.due_s = self._clock.now_s() + again_s(tries.count.total() - 1)
 
     def follow(self, job: Job) -> None:
         """One that has waited runs on what came of its network, unless somebody has loaded or unloaded that since."""
@@ -141,6 +141,7 @@ class BySize:
         ports, shapes = model.ports["inputs"], wanted
         tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
         fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
+        late_s = self._clock.now_s() + LATE_S
         for halved in range(HALVINGS + 1):
             try:
                 await self._load(model, shapes, bound_s)
@@ -150,7 +151,7 @@ class BySize:
             except ModelError:
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)
-                if halved == HALVINGS or not 0.0 < part < 1.0:
+                if halved == HALVINGS or self._clock.now_s() > late_s or not 0.0 < part < 1.0:
                     raise
                 shapes = between(tried, wanted, part, fit)
         return shapes

@@ -114,9 +114,10 @@ class Worker:
         place = message["path"], self._cache, message["shapes"], message["target_s"]
         known = {name: message[name] for name in ("known_s", "key") if name in message}
         try:
-            if self._networks and message["backend"] == "cpu":  # others may be in use
-                prepare_aside(*place, known.get("key", ""))
-            if "most_s" in message:
+            chosen = "most_s" in message
+            if message["backend"] == "cpu" and (self._networks or chosen):  # others may be in use
+                prepare_aside(*place, known.get("key", ""), chosen=chosen)
+            if chosen:
                 known["known_s"] = short_blocks(*place, message["most_s"], known.get("key", ""))
             network = loader_of(message["backend"])(*place, message["whole_s"], **known)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported

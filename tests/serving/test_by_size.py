@@ -90,6 +90,9 @@ def test_inputs_of_a_size_that_was_refused_wait_and_are_served(
         assert any(
             text.startswith("'deep' is cut anew for inputs as its clients") for text in caplog.messages
         )
+        cuts = len(list((tmp_path / "cache").glob("*.blocks")))
+        assert ask(server, "POST", "/v2/repository/models/deep/unload", ADMIN, {})[0] == 200
+        until(lambda: len(list((tmp_path / "cache").glob("*.blocks"))) == cuts - 1)  # what clients chose
     job = Job(0, new, 0.0, cost_row=new.first_row, group=("deep", (("x0", (256, LONG)),)))
     with pytest.raises(Unavailable, match="is stopping"):  # it was 413, or a cut that nobody made
         server.pool.explore("gold", job, BLOCK_S)

@@ -285,8 +285,23 @@ def test_the_process_aside_says_why(
 ) -> None:
     monkeypatch.setattr("os.nice", lambda by: 0)
     (tmp_path / "net.onnx").write_bytes(b"no network")
-    assert prepare.main([str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", "", ""]) == prepare.REFUSED
+    asked = [str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", "", "0.0"]
+    assert prepare.main(asked) == prepare.REFUSED
     assert "net.onnx: ONNX Runtime refuses it" in capsys.readouterr().out
+
+
+def test_a_cut_that_is_too_long_for_clients_sizes_does_not_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try left another copy of all weights in the cache."""
+    monkeypatch.setattr("os.nice", lambda by: 0)
+    monkeypatch.setattr(prepare, "bound", lambda: None)
+    (tmp_path / "net.onnx").write_bytes(mobilenet_v2(side=32, classes=10))
+    asked = [str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", ""]
+    assert prepare.main([*asked, "1e-9"]) == prepare.REFUSED
+    assert "with such inputs, and may take 0" in capsys.readouterr().out
+    assert not list(tmp_path.glob("*.blocks"))
+    assert prepare.main([*asked, "60.0"]) == 0 and len(list(tmp_path.glob("*.blocks"))) == 1
 
 
 def test_where_clients_chose_the_sizes_the_process_aside_is_bounded() -> None:

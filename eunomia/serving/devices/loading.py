@@ -35,7 +35,8 @@ class LoadedModel:
     """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one.
 
     ``key``: the name of its cut, where it was cut. ``took_s``: with the input by which it was cut, 0 where that was
-    made up or nobody knows; ``rows``: of that input. ``given``: whether who had it loaded gave ``shapes``.
+    made up or nobody knows; ``rows``: of that input. ``given``: whether who had it loaded gave ``shapes``;
+    ``chosen``: clients chose the sizes by which it was cut.
     """
 
     network: Network
@@ -48,6 +49,7 @@ class LoadedModel:
     took_s: float = 0.0
     rows: int = 1
     given: bool = False
+    chosen: bool = False
 
 
 class Loading:

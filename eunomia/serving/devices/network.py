@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.devices.bound import Bound
 from eunomia.serving.devices.cutting import CutNetwork, content_of, kept, prepare
@@ -172,12 +171,9 @@ def short_blocks(
     path: str, cache: str, shapes: dict[str, list[int]], target_s: float, most_s: float, key: str = ""
 ) -> list[float]:
     """What its blocks took when it was cut, so that none runs here for that; raises ModelError if one took longer."""
-    found_s = [seconds for *_, seconds in prepare(path, cache, shapes, target_s, key).blocks]
-    if (longest_s := max(found_s, default=0.0)) > most_s:
-        raise ModelError(
-            f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
-        )
-    return found_s
+    cut = prepare(path, cache, shapes, target_s, key)
+    cut.must_be_short(most_s)
+    return [seconds for *_, seconds in cut.blocks]
 
 
 def _keep_whole(network: LoadedNetwork, cut: CutNetwork, whole_s: float) -> None:

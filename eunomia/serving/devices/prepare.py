@@ -1,6 +1,6 @@
 """The process that optimises and cuts a network while its device serves others.
 
-Started as ``python -m eunomia.serving.devices.prepare FILE CACHE SHAPES TARGET_S KEY CHOSEN``; the result stays in the
+Started as ``python -m eunomia.serving.devices.prepare FILE CACHE SHAPES TARGET_S KEY MOST_S``; the result stays in the
 cache. It reads and writes whole networks, during which no other thread of its process could run.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 
 from eunomia.core.errors import EunomiaError, ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
-from eunomia.serving.devices.cutting import kept, prepare
+from eunomia.serving.devices.cutting import CutNetwork, kept, prepare
 from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
 from eunomia.serving.devices.priority import end_first
 
@@ -33,23 +35,25 @@ def prepare_aside(
     shapes: Mapping[str, list[int]],
     target_s: float,
     key: str = "",
-    *,
-    chosen: bool = False,
+    most_s: float = 0.0,
 ) -> None:
-    """Run it to its end. ``key``: of the content, if that is known. ``chosen``: clients chose the sizes.
+    """Run it to its end. ``key``: of the content, if that is known.
 
-    Raises ModelError in its words, or where it fails or hangs: no device tries that file.
+    ``most_s``: of a block, where clients chose the sizes; a cut with a longer one does not stay. 0 = it may. Raises
+    ModelError in its words, or where it fails or hangs: no device tries that file.
     """
     if kept(path, cache, dict(shapes), target_s, key) is not None:
         return
-    arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s), key, "chosen" * chosen]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=MOST_S, env={**os.environ, **UTF_8},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise ModelError(f"it was not optimised and cut within {MOST_S:.0f} s") from None
+    arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s), key, repr(most_s)]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:  # of one that is ended, too
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
+                stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=MOST_S,
+                env={**os.environ, **UTF_8, "TMPDIR": scratch},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ModelError(f"it was not optimised and cut within {MOST_S:.0f} s") from None
     if done.returncode == -signal.SIGXCPU:
         raise ModelError(f"it was not cut within {MOST_USED_S} s of processor time")
     if done.returncode == REFUSED:
@@ -69,16 +73,26 @@ def bound() -> None:
         bound_memory(max(most - own_bytes(os.getppid()), LEAST_LEFT))
 
 
+def _check(cut: CutNetwork, most_s: float) -> None:
+    try:
+        cut.must_be_short(most_s)
+    except ModelError:
+        shutil.rmtree(cut.folder, ignore_errors=True)
+        raise
+
+
 def main(arguments: list[str]) -> int:
     """Entry point of the process."""
-    path, cache, shapes, target_s, key, chosen = arguments
+    path, cache, shapes, target_s, key, most_s = arguments
     os.nice(POLITE)
-    if chosen:
+    if float(most_s):
         bound()
     try:
         cut = prepare(path, cache, json.loads(shapes), float(target_s), key)
         if not cut.folder.exists():
             raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
+        if float(most_s):
+            _check(cut, float(most_s))
     except EunomiaError as error:
         print(error)
         return REFUSED

@@ -114,11 +114,11 @@ class Worker:
         place = message["path"], self._cache, message["shapes"], message["target_s"]
         known = {name: message[name] for name in ("known_s", "key") if name in message}
         try:
-            chosen = "most_s" in message
-            if message["backend"] == "cpu" and (self._networks or chosen):  # others may be in use
-                prepare_aside(*place, known.get("key", ""), chosen=chosen)
-            if chosen:
-                known["known_s"] = short_blocks(*place, message["most_s"], known.get("key", ""))
+            key, most_s = known.get("key", ""), message.get("most_s", 0.0)
+            if message["backend"] == "cpu" and (self._networks or most_s):  # others may be in use
+                prepare_aside(*place, key, most_s)
+            if most_s:
+                known["known_s"] = short_blocks(*place, most_s, key)
             network = loader_of(message["backend"])(*place, message["whole_s"], **known)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})

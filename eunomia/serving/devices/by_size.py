@@ -3,7 +3,8 @@
 A network is cut by its trial. Where nobody gives ``shapes``, each free axis has one element there, or few. Inputs of
 usual sizes may then hold a device for too long, and are refused while others were promised an answer soon
 (``tenants.holding``). The first of them has the network cut and loaded once more, by a made-up input of its size. All
-that are too long wait for the end of that, and then run on what came of it; what ran before runs on.
+that are too long wait for the end of that, and then run on what came of it; what ran before runs on. Its
+blocks may take a quarter of what others can wait for: with more of them, small inputs would pay for large ones.
 
 Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenant until it is loaded again, and after
 each a pause, twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose

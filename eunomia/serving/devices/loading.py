@@ -23,6 +23,7 @@ LOAD_S = 120.0
 FATAL = 2  # deaths of a device by the load of a network
 SUSPICIOUS = 2  # deaths while it loaded it and did more besides: then it loads it alone, which tells
 AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a network that did not load again is tried once more
+COARSE = 0.25  # of the longest that a block may take: finer cuts cost inputs that are small
 LOST = "the devices that had it died"
 
 
@@ -97,7 +98,8 @@ class Loading:
         alive = [device for device in self._devices if device.alive]
         if not alive:
             raise Away("no device is alive")
-        bound: Message = {"most_s": most_s} if most_s else {}
+        target_s = max(self.target_s, COARSE * most_s)
+        bound: Message = {"most_s": most_s, "target_s": target_s} if most_s else {}
         first = {**self._order(alive[0], label, path, shapes, cut), **bound, "batches": self.batches}
         answers = [await self._load_on(alive[0], first)]
         given, shapes = bool(shapes), answers[0].get("shapes") or shapes  # with those that it had to find
@@ -180,9 +182,7 @@ class Loading:
     def has(self, model: LoadedModel, device: Device | None = None) -> bool:
         """Whether this device, or any, can run it."""
         known_s = self._costs.latency_s[model.network.first_row]
-        return bool(
-            (known_s if device is None else known_s[device.index : device.index + 1]).min() < math.inf
-        )
+        return bool((known_s if device is None else known_s[[device.index]]).min() < math.inf)
 
     def give_up(self) -> None:
         """Networks that no device has, though one has tried all: from now on their requests are refused."""

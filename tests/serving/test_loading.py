@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices import loading, prepare
+from eunomia.serving.devices import loading, prepare, worker
+from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import Away, Loading
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Message, pair, receive
 from eunomia.serving.devices.places import PLACES
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
@@ -316,6 +317,25 @@ def test_a_cut_that_is_too_long_for_clients_sizes_does_not_stay(
     assert "with such inputs, and may take 0" in capsys.readouterr().out
     assert not list(tmp_path.glob("*.blocks"))
     assert prepare.main([*asked, "60.0"]) == 0 and len(list(tmp_path.glob("*.blocks"))) == 1
+
+
+def test_where_only_the_whole_loads_for_clients_sizes_the_old_cut_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some pieces do not load by themselves: the network lost the cut that it had, and no such input ran."""
+    monkeypatch.setattr(worker, "prepare_aside", lambda *order: None)
+    monkeypatch.setattr(worker, "short_blocks", lambda *order: [0.0, 0.0])
+    (tmp_path / "net.onnx").write_bytes(mobilenet_v2(side=32, classes=10))
+    (near, far), order = pair(), {"model": "net#2", "path": str(tmp_path / "net.onnx"), "shapes": {}}
+    order |= {"target_s": 1.0, "whole_s": 0.0, "backend": "cpu", "most_s": 1e-9}
+    arena = Arena.create(2**20)
+    refusing = worker.Worker(near, arena, 0, str(tmp_path))
+    refusing._load_aside(order)
+    said = receive(far)
+    assert said is not None and "blocks do not load with such inputs" in said["why"]
+    refusing._memory.release()
+    for end in (near, far, arena):
+        end.close()
 
 
 def test_where_clients_chose_the_sizes_the_process_aside_is_bounded() -> None:

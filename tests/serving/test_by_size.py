@@ -98,14 +98,16 @@ class Cut:
         )
         self.ports: object = ports
         self.ends, self.loads, self.now_s = list(ends), list[list[int]](), 0.0
+        self.given, self.run_s = list[dict[str, list[int]]](), run_s
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
-        costs: Any = SimpleNamespace(rest_s=lambda network, row: ([run_s], [run_s]))
+        costs: Any = SimpleNamespace(rest_s=lambda network, row: ([self.run_s], [self.run_s]))
         clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
         self.by_size = BySize([device], self.loading, costs, clock, self.load)
 
     async def load(self, model: Any, shapes: dict[str, list[int]], most_s: float) -> None:
         self.loads.append(shapes["x"])
+        self.given.append(shapes)
         if (error := self.ends.pop(0)) is not None:
             raise error
         self.model = SimpleNamespace(**{**vars(model), "label": f"net#{len(self.loads) + 1}"})
@@ -113,16 +115,16 @@ class Cut:
         self.model.network = SimpleNamespace(**vars(model.network))
         self.loading.models["net"] = self.model
 
-    def job(self, length: int) -> Any:
+    def job(self, length: int, rows: int = 1) -> Any:
         return SimpleNamespace(
-            network=self.model.network, cost_row=0, rows=1, group=("net", (("x", (length,)),))
+            network=self.model.network, cost_row=0, rows=rows, shapes=(("x", (rows, length)),)
         )
 
-    def asked(self, length: int) -> bool:
+    def asked(self, length: int, rows: int = 1) -> bool:
         """Whether a request of that length has to wait for a cut, which is then made."""
 
         async def waited() -> bool:
-            ended = self.by_size.wanted(self.job(length), 0.025)
+            ended = self.by_size.wanted(self.job(length, rows), 0.025)
             return ended is not None and await ended is None
 
         return asyncio.run(waited())
@@ -151,6 +153,34 @@ def test_it_grows_with_what_is_sent_and_never_back() -> None:
     cut.now_s = 1e6
     assert not cut.asked(90), "it is cut for more"
     assert cut.asked(400) and cut.loads == [[1, 100], [1, 400]]
+
+
+def test_it_is_cut_for_as_many_rows_as_are_sent_unless_they_take_too_long() -> None:
+    """Eight pictures at once were refused where one was served: blocks were those of one."""
+    cut = Cut(None)
+    assert cut.asked(100, rows=8) and cut.loads == [[8, 100]]
+    cut = Cut(None)
+    assert cut.asked(100, rows=11) and cut.loads == [[1, 100]], "eleven of 0.1 s take more than a second"
+
+
+def test_inputs_that_have_no_rows_in_common_keep_their_sizes() -> None:
+    """Those of a graph's edges had one edge, or as many as it has nodes, and it could not be cut."""
+    cut = Cut(None)
+    cut.model.ports["inputs"] = [
+        {"name": name, "datatype": "FP32", "shape": shape}
+        for name, shape in (("edge", [-1]), ("ends", [2, -1]), ("x", [-1, 4]))
+    ]
+    job = SimpleNamespace(**vars(cut.job(4, rows=900)))
+    job.shapes = ("edge", (900,)), ("ends", (2, 900)), ("x", (60, 4))
+    cut.run_s = 1e-4
+
+    async def waited() -> None:
+        ended = cut.by_size.wanted(job, 0.025)
+        assert ended is not None
+        await ended
+
+    asyncio.run(waited())
+    assert cut.given == [{"edge": [900], "ends": [2, 900], "x": [60, 4]}]
 
 
 def test_tries_are_few_and_further_and_further_apart() -> None:

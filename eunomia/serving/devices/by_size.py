@@ -6,7 +6,7 @@ usual sizes may then hold a device for too long, and are refused while others we
 that are too long wait for the end of that, and then run on what came of it; what ran before runs on.
 
 Clients choose these sizes, so tries are few: ``MOST`` of a network until it is loaded again, and after each a pause,
-twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose whole run takes
+twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size of which one row takes
 longer than ``LONGEST_S``. A cut of which a block is still too long is not taken, as its first run would hold the
 device: one by half the elements is, up to ``HALVINGS`` times.
 """
@@ -23,15 +23,24 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.ladder import between, elements, furthest, liked, linked, shapes_of
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
+from eunomia.serving.devices.ladder import (
+    between,
+    elements,
+    first_axes,
+    furthest,
+    liked,
+    linked,
+    sizes_tried,
+    with_rows_of,
+)
+from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
 MOST, PAUSE_S, HALVINGS = 4, 10.0, 3
-LONGEST_S = 1.0  # of processor time, for one row
+LONGEST_S = 1.0  # of processor time
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 
@@ -99,20 +108,19 @@ class BySize:
         return tries
 
     def _may(self, model: LoadedModel, job: Job) -> bool:
-        """Whether this is a network with sizes that nobody gave, which can be cut here for one row of this input."""
+        """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""
         ours = not model.given or self._tries_of(model).count > 0
         there = model.network is job.network and not job.network.untried and bool(model.key)
         takes_s = self._costs.rest_s(job.network, job.cost_row)[0][0]
         return ours and there and takes_s <= LONGEST_S and all(stays(device) for device in self._devices)
 
     def _larger(self, model: LoadedModel, job: Job) -> Shapes | None:
-        """The sizes of one row of it; None where the last cut was by no smaller ones."""
-        if not isinstance(job.group, tuple):
-            return None
-        ports = model.ports["inputs"]
-        shapes = shapes_of(ports, 1, dict(job.group[1]))
-        rows, sizes = trial_shape(ports, model.shapes)
-        return shapes if elements(shapes) > rows * sum(sizes) else None
+        """Its sizes, with fewer rows where all take too long; None where the last cut was by no smaller ones."""
+        tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
+        if job.rows * self._costs.rest_s(job.network, job.cost_row)[0][0] > LONGEST_S:
+            rows = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
+            shapes = with_rows_of(tried, shapes, rows)
+        return shapes if elements(shapes) > elements(tried) else None
 
     async def _cut(self, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
         name = model.network.name
@@ -137,8 +145,7 @@ class BySize:
 
     async def _by_most(self, model: LoadedModel, wanted: Shapes, bound_s: float) -> Shapes:
         """The largest sizes by which it could be cut and loaded; raises ModelError."""
-        ports, shapes = model.ports["inputs"], wanted
-        tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
+        shapes, tried = wanted, sizes_tried(model)
         fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
         for halved in range(HALVINGS + 1):
             try:

@@ -52,9 +52,10 @@ class Climbs:
         enough = math.isinf(climb.until_s) or not climb.found or bound_s <= climb.bound_s
         return climb if enough else None
 
-    def under_way(self, tenant: str) -> int:
-        """How many of a tenant's have not ended."""
-        return sum(not climb.ended.done() for climb in self._of.get(tenant, {}).values())
+    def full(self, tenant: str) -> Known | None:
+        """Where a tenant may have no more under way: the end of its oldest."""
+        under_way = [climb.ended for climb in self._of.get(tenant, {}).values() if not climb.ended.done()]
+        return under_way[0] if len(under_way) >= AT_ONCE else None
 
     def begin(self, tenant: str, job: Job, bound_s: float) -> Climb:
         """A new one, in the tenant's queue; the oldest that have ended are forgotten."""

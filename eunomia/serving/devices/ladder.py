@@ -19,14 +19,13 @@ import math
 from collections.abc import Callable, Collection, Sequence
 
 from eunomia.serving.devices.axes import Axes, Shapes
-from eunomia.serving.devices.climbs import AT_ONCE, Climb, Climbs, Known
+from eunomia.serving.devices.climbs import Climb, Climbs, Known
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import LoadedModel, Loading, trial_shape
 from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 LEAST_STEP = 2**0.25  # classes of shapes are so far apart
@@ -36,7 +35,6 @@ PAUSE_S = 0.025  # between two messages about a step
 BEHIND = 40  # so often may orders come before it, until one block runs first
 SHARE = 0.05  # of a device that is never idle
 ANSWER_S = 10.0
-SOON_S = 0.2  # until somebody asks again who may not wait
 Fit = Callable[[Shapes], Shapes]
 
 
@@ -59,9 +57,9 @@ class Ladder:
         self._open: dict[int, int] = {}  # device -> number of a step that it has not answered
 
     def towards(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
-        """What a request of this size takes: done once that is known; True = it is, False = it was tried in vain.
+        """What a request of this size takes: True = that is known, False = it was tried in vain.
 
-        Raises Unavailable.
+        Else ask again once what comes back is done: its climb, or another one where its tenant has many.
         """
         if self._costs.evident(job.cost_row):
             return True
@@ -74,11 +72,8 @@ class Ladder:
                 or not job.shapes
             ):
                 return False
-            if self._climbs.under_way(tenant) >= AT_ONCE:
-                raise Unavailable(
-                    f"no input of this size has run yet, and {AT_ONCE} sizes of tenant '{tenant}' are being tried",
-                    retry_after_s=SOON_S,
-                )
+            if (turn := self._climbs.full(tenant)) is not None:
+                return turn
             climb = self._climbs.begin(tenant, job, bound_s)
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._climb_all())

@@ -204,7 +204,7 @@ class DevicePool:
     def explore(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
         """Whether the server has tried the size of a request that may be too long in a block, or what comes of it.
 
-        In both cases the network may be cut for such sizes, which can be waited for. Raises Unavailable.
+        In both cases the network may be cut for such sizes, which can be waited for.
         """
         found = self.ladder.towards(tenant, job, bound_s)
         cut = self.by_size.wanted(job, bound_s) if isinstance(found, bool) else None

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.by_size import HALVINGS, MOST, BySize
+from eunomia.serving.devices.by_size import HALVINGS, MOST, PAUSE_S, BySize
 from eunomia.serving.devices.loading import Away
+from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.holding import LEAST_S
 from tests.patience import until
@@ -91,7 +93,7 @@ class Cut:
     """A network of one free axis, and what its loads end with: None, or an error."""
 
     def __init__(self, *ends: Exception | None, given: bool = False, run_s: float = 0.1) -> None:
-        network = SimpleNamespace(name="net", index=0, first_row=0, untried=False)
+        network = Network(0, "net", 0, 1)
         ports = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1]}], "outputs": []}
         self.model: Any = SimpleNamespace(
             network=network, label="net#1", key="abc-0.005", shapes={}, ports=ports, given=given
@@ -112,7 +114,7 @@ class Cut:
             raise error
         self.model = SimpleNamespace(**{**vars(model), "label": f"net#{len(self.loads) + 1}"})
         self.model.shapes, self.model.given, self.model.ports = shapes, True, self.ports
-        self.model.network = SimpleNamespace(**vars(model.network))
+        self.model.network = replace(model.network, index=len(self.loads))
         self.loading.models["net"] = self.model
 
     def job(self, length: int, rows: int = 1) -> Any:
@@ -183,15 +185,22 @@ def test_inputs_that_have_no_rows_in_common_keep_their_sizes() -> None:
     assert cut.given == [{"edge": [900], "ends": [2, 900], "x": [60, 4]}]
 
 
-def test_tries_are_few_and_further_and_further_apart() -> None:
-    cut = Cut(*[None] * 10)
-    made, length = [], 10
-    for second in range(1000):
-        cut.now_s = float(second)
-        if cut.asked(length):
-            made.append(second)
-            length *= 2
-    assert len(made) == MOST and np.all(np.diff(made, 2) > 0)
+def test_tries_are_few_and_further_and_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who came in a pause was refused for good, though it had only to wait."""
+    pauses = list[float]()
+
+    def rest(tries: object, pause_s: float) -> asyncio.Future[None]:
+        pauses.append(pause_s)
+        cut.now_s += pause_s
+        rested: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        rested.set_result(None)
+        return rested
+
+    monkeypatch.setattr("eunomia.serving.devices.by_size._rest", rest)
+    cut, length = Cut(*[None] * 10), 10
+    while cut.asked(length):
+        length = cut.loads[-1][1] * 2
+    assert len(cut.loads) == MOST and pauses == [PAUSE_S, 2 * PAUSE_S, 4 * PAUSE_S]
     cut.model.label, cut.model.given, cut.model.shapes = "net#20", False, {}
     assert cut.asked(50), "an administrator has loaded it"
 
@@ -207,9 +216,34 @@ def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
     assert cut.asked(400) and len(cut.loads) == 1, "half of it would not load either"
 
 
+def test_sizes_that_were_too_long_for_a_cut_are_not_tried_again_and_smaller_ones_are() -> None:
+    """A request that can never run waited for all the tries that there are."""
+    cut = Cut(ModelError("a block takes 28 ms"), None, ModelError("a block takes 28 ms"), None)
+    assert cut.asked(400) and cut.model.shapes == {"x": [1, 192]}
+    cut.now_s = 30.0
+    assert not cut.asked(400) and not cut.asked(500) and cut.asked(300)
+    cut.now_s = 1e6
+    assert cut.asked(400), "a busy machine may have been the cause"
+
+
+def test_who_waits_while_its_network_and_others_are_cut_follows_to_the_last() -> None:
+    """It followed the last cut of all networks alone, and was refused on what came before."""
+    cut = Cut(None, None)
+    early, old = cut.job(500), cut.model.network
+    assert cut.asked(100)
+    cut.now_s = 1e6
+    assert cut.asked(400)
+    cut.by_size._follows(Network(8, "other", 0, 1), Network(9, "other", 0, 1))
+    cut.by_size.follow(early)
+    assert early.network is cut.model.network is not old
+    cut.loading.models.clear()
+    cut.by_size._follows(Network(8, "other", 0, 1), Network(9, "other", 0, 1))
+    assert list(cut.by_size._after) == [Network(8, "other", 0, 1)], "nobody comes from what is not in service"
+
+
 def test_what_an_operator_gave_or_a_run_that_is_long_is_left_alone() -> None:
     assert not Cut(given=True).asked(400)
     assert not Cut(run_s=30.0).asked(400)
     strange = Cut()
-    strange.model.network.untried = True
+    strange.model.network = replace(strange.model.network, untried=True)
     assert not strange.asked(400)

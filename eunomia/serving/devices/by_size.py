@@ -5,16 +5,18 @@ usual sizes may then hold a device for too long, and are refused while others we
 (``tenants.holding``). The first of them has the network cut and loaded once more, by a made-up input of its size. All
 that are too long wait for the end of that, and then run on what came of it; what ran before runs on.
 
-Clients choose these sizes, so tries are few: ``MOST`` of a network until it is loaded again, and after each a pause,
-twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size of which one row takes
-longer than ``LONGEST_S``. A cut of which a block is still too long is not taken, as its first run would hold the
-device: one by half the elements is, up to ``HALVINGS`` times.
+Clients choose these sizes, so tries are few: ``MOST`` of a network until it is loaded again. After each is a pause,
+twice as long each time, so that the next is by much larger sizes; who sends such waits for its end. None is made of a
+network whose operator gave ``shapes``, nor of a size of which one row takes longer than ``LONGEST_S``. A cut of which a
+block is still too long is not taken, as its first run would hold the device: one by half the elements is, up to
+``HALVINGS`` times.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -39,19 +41,25 @@ from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-MOST, PAUSE_S, HALVINGS = 4, 10.0, 3
+MOST, PAUSE_S, HALVINGS, AGAIN_S = 4, 1.0, 3, 60.0
 LONGEST_S = 1.0  # of processor time
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 
 @dataclass
 class _Tries:
-    """Of one network, since somebody loaded it; ``label``: as which it serves now."""
+    """Of one network, since somebody loaded it; ``label``: as which it serves now.
+
+    ``failed``: so many elements were too many for a cut, until ``again_s``.
+    """
 
     label: str
     count: int = 0
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
+    failed: float = math.inf
+    again_s: float = 0.0
+    rested: Known | None = None  # of the pause after it, where somebody waits for that
 
 
 class BySize:
@@ -69,7 +77,7 @@ class BySize:
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]] = asyncio.ensure_future
         self._tries: dict[str, _Tries] = {}
         self._ended: Known | None = None  # of the cut that is under way
-        self._last: tuple[Network, Network] | None = None  # that was cut anew, and what came of it
+        self._after: dict[Network, Network] = {}  # what came of those that were cut anew
 
     def wanted(self, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
@@ -80,11 +88,12 @@ class BySize:
         if tries.ended is not None:
             return tries.ended
         shapes = self._larger(model, job)
-        if shapes is None or tries.count >= MOST or now_s < tries.due_s:
+        if shapes is None or tries.count >= MOST:
             return None
+        if now_s < tries.due_s:
+            return _rest(tries, tries.due_s - now_s)
         if self._ended is not None:  # of another network: its turn comes
             return self._ended
-        tries.due_s = now_s + PAUSE_S * 2.0**tries.count
         tries.count += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
         self.spawn(self._cut(model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
@@ -94,12 +103,18 @@ class BySize:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
         self._ended = tries.ended = None
+        tries.due_s = self._clock.now_s() + PAUSE_S * 2.0 ** (tries.count - 1)
 
     def follow(self, job: Job) -> None:
         """One that has waited runs on what came of its network."""
-        if self._last is not None and job.network is self._last[0]:
-            job.network = self._last[1]
-            job.cost_row = job.network.first_row
+        if (anew := self._after.get(job.network)) is not None:
+            job.network, job.cost_row = anew, anew.first_row
+
+    def _follows(self, old: Network, anew: Network) -> None:
+        """Whoever waits with the old one, or with one before it, runs on what is in service."""
+        here = {one.network for one in self._loading.models.values()}
+        after = {before: anew if one == old else one for before, one in self._after.items()}
+        self._after = {before: one for before, one in after.items() if one in here} | {old: anew}
 
     def _tries_of(self, model: LoadedModel) -> _Tries:
         tries = self._tries.get(model.network.name)
@@ -115,12 +130,14 @@ class BySize:
         return ours and there and takes_s <= LONGEST_S and all(stays(device) for device in self._devices)
 
     def _larger(self, model: LoadedModel, job: Job) -> Shapes | None:
-        """Its sizes, with fewer rows where all take too long; None where the last cut was by no smaller ones."""
+        """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so."""
         tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
         if job.rows * self._costs.rest_s(job.network, job.cost_row)[0][0] > LONGEST_S:
             rows = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
             shapes = with_rows_of(tried, shapes, rows)
-        return shapes if elements(shapes) > elements(tried) else None
+        tries = self._tries_of(model)
+        most = tries.failed if self._clock.now_s() < tries.again_s else math.inf
+        return shapes if elements(tried) < elements(shapes) < most else None
 
     async def _cut(self, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
         name = model.network.name
@@ -131,7 +148,7 @@ class BySize:
                     anew = self._loading.models[name]
                     self._tries[name].label = anew.label
                     if anew.ports == model.ports:  # what was checked holds there, too
-                        self._last = model.network, anew.network
+                        self._follows(model.network, anew.network)
                     log.warning(
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
                         "its shapes",
@@ -154,9 +171,20 @@ class BySize:
             except Away:
                 raise
             except ModelError:
+                tries = self._tries_of(model)
+                tries.failed, tries.again_s = elements(shapes), self._clock.now_s() + AGAIN_S
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)
                 if halved == HALVINGS or not 0.0 < part < 1.0:
                     raise
                 shapes = between(tried, wanted, part, fit)
         return shapes
+
+
+def _rest(tries: _Tries, pause_s: float) -> Known:
+    """Done when it is over."""
+    if tries.rested is None or tries.rested.done():
+        loop = asyncio.get_running_loop()
+        tries.rested = rested = loop.create_future()
+        loop.call_later(pause_s, lambda: rested.done() or rested.set_result(None))
+    return tries.rested

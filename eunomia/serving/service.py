@@ -316,7 +316,8 @@ class Service(Callers):
         return Job(
             self.pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, batch,
             group=(network.name, tuple([(name, a.shape[1:]) for name, a in tensors])), urgency=claim.urgency,
-            sizes=tuple([max(a.size // batch, 1) for _, a in tensors]), request_id=request.request_id,
+            sizes=tuple([max(a.size // batch, 1) for _, a in tensors]),
+            shapes=tuple([(name, a.shape) for name, a in tensors]), request_id=request.request_id,
         )  # fmt: skip
 
     def _admit(self, grant: Grant, job: Job, submit: Callable[[], Answer]) -> Answer | Wait:

@@ -88,6 +88,33 @@ def test_a_large_input_runs_once_and_is_then_refused_in_one_sentence() -> None:
     assert 4 <= tried <= 8, "ever more seldom"
 
 
+def test_a_trial_of_eight_rows_is_a_usual_size_with_all_its_rows() -> None:
+    desk = Desk(GOLD, BRONZE)
+    network = desk.costs.add("pictures", 1, rows=8, sizes=[1])
+    desk.costs.measured(network, 0, [0.04])
+    for rows, bears in ((8, True), (64, False)):
+        job = Job(desk.pairs["bronze"], network, desk.clock.now_s(), batch=rows, sizes=(1,))
+        desk.dispatcher.classify(job)
+        desk.holding.explore = lambda tenant, job, bound_s: True
+        if bears:
+            assert desk.holding.check(BRONZE, job) is None
+        else:
+            with pytest.raises(TooLarge):
+                desk.holding.check(BRONZE, job)
+
+
+def test_a_size_that_never_ran_has_no_figure_in_its_refusal() -> None:
+    """Ten minutes were said of a picture of 0.1 s: grown with the square from a trial of one element."""
+    desk = Desk(GOLD, BRONZE)
+    desk.holding.explore = lambda tenant, job, bound_s: True  # a step to it would be too long
+    job = Job(desk.pairs["bronze"], desk.network, desk.clock.now_s(), sizes=(30_000,))
+    desk.admission.refuses(job)
+    with pytest.raises(
+        TooLarge, match="may hold a device for too long without a pause; tenant 'bronze' may 25 ms"
+    ):
+        desk.holding.check(BRONZE, job)
+
+
 def test_the_log_says_once_of_a_network_that_usual_sizes_may_be_given(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

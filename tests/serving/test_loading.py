@@ -107,6 +107,19 @@ class Loads:
         return [name async for name in self.loading.load_again(self, numbers)]  # type: ignore[arg-type]
 
 
+def test_a_trial_of_several_rows_is_no_row_s_time() -> None:
+    """An operator's ``shapes = { x = [8] }`` counted as eight rows of its length, and eight rows were refused."""
+
+    async def main() -> None:
+        device = Loads({})
+        await device.loading.load("net", "net.onnx", {"x": [8]})
+        costs, network = device.loading._costs, device.loading.models["net"].network
+        assert network.rows == 8 and costs.rest_s(network)[0][0] * 8 == 1.0
+        assert costs.row_of(network, 8, [1]) == network.first_row, "such a request is the trial's"
+
+    asyncio.run(main())
+
+
 def test_a_device_that_is_away_is_not_waited_for() -> None:
     """As it was, the load waited for two minutes, and no other could begin; then it ended the device."""
 

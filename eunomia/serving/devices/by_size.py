@@ -6,17 +6,19 @@ usual sizes may then hold a device for too long, and are refused while others we
 that are too long wait for the end of that, and then run on what came of it; what ran before runs on. Its
 blocks may take a quarter of what others can wait for: with more of them, small inputs would pay for large ones.
 
-Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenant until it is loaded again, and after
-each a pause, twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose
-whole run takes longer than ``LONGEST_S``. A file that was replaced since it was loaded is not taken. Nor is a cut of
-which a block is still too long, as its first run would hold the device: one by half the elements is, up to
-``HALVINGS`` times, and not once it has taken ``LATE_S``: administrators wait for it.
+Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenant until it is loaded again. After each
+is a pause, twice as long each time, so that the next is by much larger sizes; who sends such waits for its end. None is
+made of a network whose operator gave ``shapes``, nor of a size of which one row takes longer than ``LONGEST_S``. A file
+that was replaced since it was loaded is not taken. Nor is a cut of which a block is still too long, as its first run
+would hold the device: one by half the elements is, up to ``HALVINGS`` times, and not once it has taken ``LATE_S``:
+administrators wait for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -26,27 +28,42 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.ladder import between, elements, furthest, liked, linked, shapes_of
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, again_s, stays, trial_shape
+from eunomia.serving.devices.ladder import (
+    between,
+    elements,
+    first_axes,
+    furthest,
+    liked,
+    linked,
+    sizes_tried,
+    with_rows_of,
+)
+from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
-LONGEST_S = 1.0  # of processor time, for one row
+PAUSE_S, LONGEST_PAUSE_S, AGAIN_S = 1.0, 3600.0, 60.0
+LONGEST_S = 1.0  # of processor time
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 
 @dataclass
 class _Tries:
-    """Of one network, since somebody loaded it; ``label``: as which it serves now; ``before``: what it was so far."""
+    """Of one network, since somebody loaded it; ``label``: as which it serves now; ``before``: what it was so far.
+
+    ``failed``: by tenant, so many elements were too many for a cut, until then.
+    """
 
     label: str
     count: Counter[str] = field(default_factory=Counter)  # by tenant
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
     before: list[Network] = field(default_factory=list)
+    failed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    rested: Known | None = None  # of the pause after it, where somebody waits for that
 
 
 class BySize:
@@ -73,21 +90,30 @@ class BySize:
         tries = self._tries_of(model)
         if tries.ended is not None:
             return tries.ended
-        shapes = self._larger(model, job)
-        if shapes is None or tries.count[tenant] >= MOST or self._clock.now_s() < tries.due_s:
+        shapes = self._larger(tenant, model, job)
+        if shapes is None or tries.count[tenant] >= MOST:
             return None
+        if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
+            return _rest(tries, left_s) if left_s <= LATE_S else None
         if self._ended is not None:  # of another network: its turn comes
             return self._ended
         tries.count[tenant] += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
-        self.spawn(self._cut(model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
+        self.spawn(self._cut(tenant, model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
         return self._ended
 
     def _over(self, tries: _Tries) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
         self._ended = tries.ended = None
-        tries.due_s = self._clock.now_s() + again_s(tries.count.total() - 1)
+        pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)
+        tries.due_s = self._clock.now_s() + min(pause_s, LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        """Who waits for a pause waits no longer."""
+        for tries in self._tries.values():
+            if tries.rested is not None and not tries.rested.done():
+                tries.rested.set_result(None)
 
     def follow(self, job: Job) -> None:
         """One that has waited runs on what came of its network, unless somebody has loaded or unloaded that since."""
@@ -103,27 +129,28 @@ class BySize:
         return tries
 
     def _may(self, model: LoadedModel, job: Job) -> bool:
-        """Whether this is a network with sizes that nobody gave, which can be cut here for one row of this input."""
+        """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""
         there = model.network is job.network and not job.network.untried and bool(model.key)
         ours = there and not model.given and all(stays(device) for device in self._devices)
         takes_s = self._costs.rest_s(job.network, job.cost_row)[0][0]
         return ours and takes_s <= LONGEST_S
 
-    def _larger(self, model: LoadedModel, job: Job) -> Shapes | None:
-        """The sizes of one row of it; None where the last cut was by no smaller ones."""
-        if not isinstance(job.group, tuple):
-            return None
-        ports = model.ports["inputs"]
-        shapes = shapes_of(ports, 1, dict(job.group[1]))
-        rows, sizes = trial_shape(ports, model.shapes)
-        return shapes if elements(shapes) > rows * sum(sizes) else None
+    def _larger(self, tenant: str, model: LoadedModel, job: Job) -> Shapes | None:
+        """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so."""
+        tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
+        if job.rows * self._costs.rest_s(job.network, job.cost_row)[0][0] > LONGEST_S:
+            rows = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
+            shapes = with_rows_of(tried, shapes, rows)
+        failed, until_s = self._tries_of(model).failed.get(tenant, (math.inf, 0.0))
+        most = failed if self._clock.now_s() < until_s else math.inf
+        return shapes if elements(tried) < elements(shapes) < most else None
 
-    async def _cut(self, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
+    async def _cut(self, tenant: str, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
         name = model.network.name
         try:
             async with self.turn():
                 if self._loading.models.get(name) is model:
-                    shapes = await self._by_most(model, shapes, bound_s)
+                    shapes = await self._by_most(tenant, model, shapes, bound_s)
                     self._tries[name].label = self._loading.models[name].label
                     self._tries[name].before.append(model.network)
                     log.warning(
@@ -137,10 +164,9 @@ class BySize:
         except ModelError as error:
             log.warning("'%s' is not cut for larger inputs: %s", name, error)
 
-    async def _by_most(self, model: LoadedModel, wanted: Shapes, bound_s: float) -> Shapes:
+    async def _by_most(self, tenant: str, model: LoadedModel, wanted: Shapes, bound_s: float) -> Shapes:
         """The largest sizes by which it could be cut and loaded; raises ModelError."""
-        ports, shapes = model.ports["inputs"], wanted
-        tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
+        shapes, tried = wanted, sizes_tried(model)
         fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
         late_s = self._clock.now_s() + LATE_S
         for halved in range(HALVINGS + 1):
@@ -150,9 +176,19 @@ class BySize:
             except Away:
                 raise
             except ModelError:
+                self._tries_of(model).failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)
                 if halved == HALVINGS or self._clock.now_s() > late_s or not 0.0 < part < 1.0:
                     raise
                 shapes = between(tried, wanted, part, fit)
         return shapes
+
+
+def _rest(tries: _Tries, pause_s: float) -> Known:
+    """Done when it is over."""
+    if tries.rested is None or tries.rested.done():
+        loop = asyncio.get_running_loop()
+        tries.rested = rested = loop.create_future()
+        loop.call_later(pause_s, lambda: rested.done() or rested.set_result(None))
+    return tries.rested

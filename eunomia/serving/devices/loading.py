@@ -36,8 +36,8 @@ class LoadedModel:
     """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one.
 
     ``key``: the name of its cut, where it was cut. ``took_s``: with the input by which it was cut, 0 where that was
-    made up or nobody knows; ``rows``: of that input. ``given``: whether who had it loaded gave ``shapes``;
-    ``chosen``: clients chose the sizes by which it was cut.
+    made up or nobody knows. ``given``: whether who had it loaded gave ``shapes``; ``chosen``: clients chose the sizes
+    by which it was cut.
     """
 
     network: Network
@@ -48,7 +48,6 @@ class LoadedModel:
     key: str = ""
     room: int = FIRST_ROOM
     took_s: float = 0.0
-    rows: int = 1
     given: bool = False
     chosen: bool = False
 
@@ -124,9 +123,9 @@ class Loading:
         ports["axes"] = answers[0].get("axes", {})
         model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""), given=given)
         if asked:
-            model.took_s, model.rows = sum(answers[0]["block_s"]), rows
+            model.took_s = sum(answers[0]["block_s"])
         for device, answer in zip(alive, answers, strict=True):
-            self._costs.measured(network, device.index, _per_row(model, answer))
+            self._costs.measured(network, device.index, _per_row(network, answer))
         self._labels[network.index] = label
         if not answers[0].get("rows_apart", False):
             self._costs.apart.add(network.index)
@@ -219,7 +218,7 @@ class Loading:
             if self._known_s(device, network):
                 self._costs.back(network, device.index, answer["block_s"])
             else:
-                self._costs.measured(network, device.index, _per_row(model, answer))
+                self._costs.measured(network, device.index, _per_row(network, answer))
         except ModelError as error:
             self._why[model.label] = str(error)
             log.warning("network '%s' does not load again: %s", network.name, error)
@@ -353,9 +352,9 @@ def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple
     return rows, [max(math.prod(shape) // rows, 1) for _, shape in sorted(tried.items())]
 
 
-def _per_row(model: LoadedModel, answer: Message) -> list[float]:
-    """Of each block, where a request's input was timed."""
-    return [seconds / model.rows for seconds in answer["block_s"]]
+def _per_row(network: Network, answer: Message) -> list[float]:
+    """Of each block, which was timed with all rows of the trial."""
+    return [seconds / network.rows for seconds in answer["block_s"]]
 
 
 def stays(device: Device) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -36,6 +36,7 @@ class LoadedNetwork:
     untried = ""  # why no made-up input runs on it
     asked = dict[str, list[int]]()  # sizes of a request's input by which it was cut then
     bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
+    clock = staticmethod(time.thread_time)  # which others on the processor do not move
 
     def __init__(
         self,
@@ -101,21 +102,16 @@ class LoadedNetwork:
             if whole is not None:
                 whole.options = options
 
-    def measure(
-        self, feed: Feed, clock: Callable[[], float] = time.perf_counter, runs: int = TRIAL_RUNS
-    ) -> None:
-        """Median time of each block on a trial input, by a clock that others on the processor may not move.
-
-        One run more comes before those that count.
-        """
+    def measure(self, feed: Feed, runs: int = TRIAL_RUNS) -> None:
+        """Median time of each block on a trial input; one run more comes before those that count."""
         times = np.empty((1 + runs, self.blocks))
         with on_trial(feed, self._ports):
             for run in range(1 + runs):
                 live = live_of(feed)
                 for n in range(self.blocks):
-                    began = clock()
+                    began = self.clock()
                     live = self.run_block(n, live)
-                    times[run, n] = clock() - began
+                    times[run, n] = self.clock() - began
         self.block_s = np.median(times[min(runs, 1) :], axis=0).tolist()
 
     def description(self) -> Message:
@@ -152,13 +148,11 @@ def load_network(
         _keep_whole(network, cut, whole_s)
         return network
 
-    def measure(
-        ones: bool,
-    ) -> None:  # by a clock that requests of other networks, which run beside it, do not move
+    def measure(ones: bool) -> None:
         network.ones = ones
         known = len(known_s) == len(sessions)
         feed, runs = trial_feed(network.ports, shapes, ones=ones), 0 if known else TRIAL_RUNS
-        network.measure(feed, time.thread_time, runs)
+        network.measure(feed, runs)
         if known:
             network.block_s = list(known_s)
 

@@ -100,6 +100,7 @@ class DevicePool:
         self._closing = True
         self.sparing.stop()
         self.ladder.close()
+        self.by_size.close()
         for task in list(self._tasks):
             task.cancel()
         for job in self.dispatcher.waiting.jobs():
@@ -222,7 +223,7 @@ class DevicePool:
     def explore(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
         """Whether the server has tried the size of a request that may be too long in a block, or what comes of it.
 
-        In both cases the network may be cut for such sizes, which can be waited for. Raises Unavailable.
+        In both cases the network may be cut for such sizes, which can be waited for.
         """
         if self._closing:
             raise Unavailable("the server is stopping")

@@ -32,6 +32,7 @@ class Network:
     blocks: int
     whole: bool = False  # devices hold it in one piece too
     untried: bool = False  # no made-up input runs on it
+    rows: int = 1  # of the trial's input
 
 
 class CostBook:
@@ -81,7 +82,7 @@ class CostBook:
         untried: bool = False,
     ) -> Network:
         """Room for a network whose times no device has measured yet; ``rows``, ``sizes``: of the trial's input."""
-        network = Network(self._count, name, self._grow(blocks), blocks, whole, untried)
+        network = Network(self._count, name, self._grow(blocks), blocks, whole, untried, rows)
         self._count += 1
         self.networks[name] = network
         self.run_factors[network.index] = [Latest(KEPT_RUNS, SAMPLED) for _ in self.factors]

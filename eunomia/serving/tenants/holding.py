@@ -55,9 +55,10 @@ class _Probe:
 
 
 def too_large(tenant: str, longest_s: float, bound_s: float) -> TooLarge:
-    """Why an input does not run."""
+    """Why an input does not run; inf = it is too long for a trial, and nobody knows how long it is."""
+    length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "too long"
     return TooLarge(
-        f"an input of this size may hold a device for {longest_s * 1e3:.0f} ms without a pause; tenant "
+        f"an input of this size may hold a device for {length} without a pause; tenant "
         f"'{tenant}' may {bound_s * 1e3:.0f} ms, for the deadlines of others: send fewer rows or less"
     )
 
@@ -95,9 +96,10 @@ class Holding:
         if self._probed(grant.name, job, found=found):
             return None
         self._say(job, longest_s, bound_s)
-        if not (found or seen_s or self._state.costs.evident(job.cost_row)):
+        known = seen_s or self._state.costs.evident(job.cost_row)
+        if not (found or known):
             raise self._untried(grant.name, job, longest_s)
-        raise too_large(grant.name, longest_s, bound_s)
+        raise too_large(grant.name, longest_s if known else math.inf, bound_s)
 
     def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
         """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
@@ -230,7 +232,7 @@ class Holding:
             return max(bound_s, LEAST_S)
         usual = self._state.costs.usual.get(network.index, network.index)
         if usual not in self._trial_s:  # before anybody's input has moved it
-            trial_s = self._state.costs.longest_s(network, network.first_row)
+            trial_s = self._state.costs.longest_s(network, network.first_row) * network.rows
             self._trial_s[usual] = trial_s
             if max(bound_s, LEAST_S) < trial_s < math.inf:
                 log.warning(

@@ -219,9 +219,13 @@ def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
 def test_sizes_that_were_too_long_for_a_cut_are_not_tried_again_and_smaller_ones_are() -> None:
     """A request that can never run waited for all the tries that there are."""
     cut = Cut(ModelError("a block takes 28 ms"), None, ModelError("a block takes 28 ms"), None)
+    assert cut.by_size.helps(cut.job(400))
     assert cut.asked(400) and cut.model.shapes == {"x": [1, 192]}
+    assert cut.by_size.helps(cut.job(300)), "after the pause"
     cut.now_s = 30.0
-    assert not cut.asked(400) and not cut.asked(500) and cut.asked(300)
+    assert (
+        not cut.asked(400) and not cut.asked(500) and not cut.by_size.helps(cut.job(500)) and cut.asked(300)
+    )
     cut.now_s = 1e6
     assert cut.asked(400), "a busy machine may have been the cause"
 

@@ -82,13 +82,13 @@ class BySize:
     def wanted(self, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
         model = self._loading.models.get(job.network.name)
-        if model is None or not self._may(model, job):
+        if model is None or not self.helps(job):
             return None
         tries, now_s = self._tries_of(model), self._clock.now_s()
         if tries.ended is not None:
             return tries.ended
         shapes = self._larger(model, job)
-        if shapes is None or tries.count >= MOST:
+        if shapes is None:
             return None
         if now_s < tries.due_s:
             return _rest(tries, tries.due_s - now_s)
@@ -98,6 +98,14 @@ class BySize:
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
         self.spawn(self._cut(model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
         return self._ended
+
+    def helps(self, job: Job) -> bool:
+        """Whether its network is being cut anew, or may be for its size, now or after a pause."""
+        model = self._loading.models.get(job.network.name)
+        if model is None or not self._may(model, job):
+            return False
+        tries = self._tries_of(model)
+        return tries.ended is not None or (tries.count < MOST and self._larger(model, job) is not None)
 
     def _over(self, tries: _Tries) -> None:
         if self._ended is not None and not self._ended.done():

@@ -310,14 +310,13 @@ class Service(Callers):
         batch: int,
     ) -> Job:
         """With the deadline that its client claims, as far as it was granted, and the client's own timeout."""
-        now_s = self.clock.now_s()
+        now_s, tensors = self.clock.now_s(), sorted(inputs.items())
         due_s = now_s + deadline_s(claim, grant.promise(request.model), self.min_deadline_s)
-        tensors = sorted(inputs.items())
         return Job(
             self.pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, batch,
             group=(network.name, tuple([(name, a.shape[1:]) for name, a in tensors])), urgency=claim.urgency,
-            sizes=tuple([max(a.size // batch, 1) for _, a in tensors]),
-            shapes=tuple([(name, a.shape) for name, a in tensors]), request_id=request.request_id,
+            sizes=tuple([max(a.size // batch, 1) for _, a in tensors]), request_id=request.request_id,
+            shapes=tuple([(name, a.shape) for name, a in tensors]),
         )  # fmt: skip
 
     def _admit(self, grant: Grant, job: Job, submit: Callable[[], Answer]) -> Answer | Wait:

@@ -272,9 +272,12 @@ def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
 def test_sizes_that_were_too_long_for_a_cut_are_not_tried_again_and_smaller_ones_are() -> None:
     """A request that can never run waited for all the tries that there are."""
     cut = Cut(ModelError("a block takes 28 ms"), None, ModelError("a block takes 28 ms"), None, None, None)
+    assert cut.by_size.helps("gold", cut.job(400))
     assert cut.asked(400) and cut.model.shapes == {"x": [1, 192]}
+    assert cut.by_size.helps("gold", cut.job(300)), "after the pause"
     cut.now_s = 30.0
     assert not cut.asked(400) and not cut.asked(500) and cut.asked(300)
+    assert not cut.by_size.helps("gold", cut.job(500)) and cut.by_size.helps("bronze", cut.job(500))
     cut.now_s = 40.0
     assert cut.asked(400, "bronze"), "what fails says nothing of another tenant's"
     cut.now_s = 1e6

@@ -115,6 +115,18 @@ def test_a_size_that_never_ran_has_no_figure_in_its_refusal() -> None:
         desk.holding.check(BRONZE, job)
 
 
+def test_before_its_tensors_are_here_a_size_is_refused_only_where_nothing_helps() -> None:
+    """Of large bodies, sizes that were known as too long were refused where small ones waited for another cut."""
+    desk = Desk(GOLD, BRONZE)
+    assert desk.ask(BRONZE, 3000) and not desk.ask(BRONZE, 3000)
+    job = Job(desk.pairs["bronze"], desk.network, desk.clock.now_s(), sizes=(3000,))
+    desk.dispatcher.classify(job)
+    with pytest.raises(TooLarge):
+        desk.holding.foresee(BRONZE, job)
+    desk.holding.helped = lambda tenant, job: True
+    desk.holding.foresee(BRONZE, job)
+
+
 def test_the_log_says_once_of_a_network_that_usual_sizes_may_be_given(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -85,13 +85,13 @@ class BySize:
     def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
         model = self._loading.models.get(job.network.name)
-        if model is None or not self._may(model, job):
+        if model is None or not self.helps(tenant, job):
             return None
         tries = self._tries_of(model)
         if tries.ended is not None:
             return tries.ended
         shapes = self._larger(tenant, model, job)
-        if shapes is None or tries.count[tenant] >= MOST:
+        if shapes is None:
             return None
         if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
             return _rest(tries, left_s) if left_s <= LATE_S else None
@@ -101,6 +101,15 @@ class BySize:
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
         self.spawn(self._cut(tenant, model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
         return self._ended
+
+    def helps(self, tenant: str, job: Job) -> bool:
+        """Whether its network is being cut anew, or may be for its size, now or after a pause."""
+        model = self._loading.models.get(job.network.name)
+        if model is None or not self._may(model, job):
+            return False
+        tries = self._tries_of(model)
+        may = tries.count[tenant] < MOST and self._larger(tenant, model, job) is not None
+        return tries.ended is not None or may
 
     def _over(self, tries: _Tries) -> None:
         if self._ended is not None and not self._ended.done():

@@ -69,6 +69,7 @@ class Holding:
     def __init__(self, state: State, directory: Directory, most_s: float | None = None) -> None:
         self._state, self._directory, self.most_s = state, directory, most_s
         self.explore: Callable[[str, Job, float], bool | Known] = lambda tenant, job, bound_s: False
+        self.helped: Callable[[str, Job], bool] = lambda tenant, job: False  # whether a cut may
         self._shortest: list[tuple[float, str]] = []  # deadlines of the two tenants with the shortest
         self._read_s = -math.inf
         self._trial_s: dict[int, float] = {}  # longest block of the trial, by number of network
@@ -167,7 +168,9 @@ class Holding:
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0)
         longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
         probe = self._probes.get((grant.name, job.network.name))
-        if longest_s > bound_s and probe is not None and job.accepted_s < probe.due_s:
+        if longest_s <= bound_s or probe is None or job.accepted_s >= probe.due_s:
+            return
+        if not self.helped(grant.name, job):
             raise too_large(grant.name, longest_s, bound_s)
 
     def ran(self, tenant: str, job: Job, took_s: float) -> None:

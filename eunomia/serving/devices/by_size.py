@@ -112,8 +112,7 @@ class BySize:
         return tries.ended is not None or may
 
     def _over(self, tries: _Tries) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+        _end(tries.ended)
         self._ended = tries.ended = None
         pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)
         tries.due_s = self._clock.now_s() + min(pause_s, LONGEST_PAUSE_S)
@@ -121,8 +120,7 @@ class BySize:
     def close(self) -> None:
         """Who waits for a pause waits no longer."""
         for tries in self._tries.values():
-            if tries.rested is not None and not tries.rested.done():
-                tries.rested.set_result(None)
+            _end(tries.rested)
 
     def follow(self, job: Job) -> None:
         """One that has waited runs on what came of its network, unless somebody has loaded or unloaded that since."""
@@ -198,6 +196,11 @@ def _rest(tries: _Tries, pause_s: float) -> Known:
     """Done when it is over."""
     if tries.rested is None or tries.rested.done():
         loop = asyncio.get_running_loop()
-        tries.rested = rested = loop.create_future()
-        loop.call_later(pause_s, lambda: rested.done() or rested.set_result(None))
+        tries.rested = loop.create_future()
+        loop.call_later(pause_s, _end, tries.rested)
     return tries.rested
+
+
+def _end(known: Known | None) -> None:
+    if known is not None and not known.done():
+        known.set_result(None)

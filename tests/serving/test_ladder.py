@@ -398,6 +398,19 @@ def test_axes_that_belong_together_grow_together(
     assert wanted in fake.seen or elements(wanted) * TOKEN_S > BOUND_S / 2.0
 
 
+def test_one_long_row_is_tried_where_the_trial_had_several_short_ones() -> None:
+    """It was tried with as many rows as the trial had, which took too long, and refused."""
+    fake = Fake(lambda rows, tokens: TOKEN_S * rows * tokens)
+    ladder, costs, network = ladder_on(fake, ManualClock())
+    network = costs.add("net", 1, rows=8, sizes=[4 * 100])
+    costs.measured(network, 0, [fake.seconds(1, 100)])
+    ports: Any = {"inputs": PORTS, "outputs": []}
+    ladder._loading.models["net"] = LoadedModel(network, "net#2", "", {"x": [8, 100, 4]}, ports)
+    job = asking(costs, network, 1, 900)
+    assert asyncio.run(tried(ladder, job)) is True and costs.evident(job.cost_row)
+    assert fake.held and max(fake.held) <= BOUND_S
+
+
 def test_a_network_that_takes_long_with_one_element_is_tried_with_more() -> None:
     """A recogniser of tables runs a loop of 7 ms whatever it sees: all pictures were refused, as 1 x 1 to 2 x 2 is far.
 
@@ -438,6 +451,7 @@ def test_sizes_between() -> None:
     assert 10.0 / 2.0 < elements(between(tried, wanted, part)) / elements(tried) <= 10.0
     assert furthest(tried, wanted, 0.0, 1.1) == 0.0, "too small a step to be worth it"
     assert with_rows_of({"x": [2, 1, 4]}, {"x": [9, 5, 4]}, first_axes(PORTS)) == {"x": [2, 5, 4]}
+    assert with_rows_of({"x": [9, 1, 4]}, {"x": [2, 5, 4]}, first_axes(PORTS)) == {"x": [2, 5, 4]}
 
 
 def test_a_long_sequence_never_runs_as_a_trial(tmp_path: Path) -> None:

@@ -132,10 +132,11 @@ class Ladder:
             raise InVain("the network is not in service any more")
         ports, wanted, tried = model.ports["inputs"], climb.shapes, sizes_tried(model)
         fit, bound = linked(model.ports, tried, wanted)
-        few = with_rows_of(tried, wanted, first_axes(ports) - bound)
-        rows, _ = trial_shape(ports, tried)
+        leading = first_axes(ports) - bound
+        first, few = with_rows_of(wanted, tried, leading), with_rows_of(tried, wanted, leading)
+        rows, _ = trial_shape(ports, first)
         took_s = self._costs.longest_s(network, network.first_row) * rows
-        for begin, end, power in ((tried, few, 0.5), (few, wanted, 1.0)):
+        for begin, end, power in ((first, few, 0.5), (few, wanted, 1.0)):
             part, tried_last = 0.0, begin
             while begin != end and part < 1.0:
                 here, longer = part, climb.bound_s / max(took_s, 1e-7)
@@ -219,9 +220,10 @@ def first_axes(ports: Sequence[Port]) -> set[str]:
 
 
 def with_rows_of(tried: Shapes, wanted: Shapes, leading: Collection[str]) -> Shapes:
-    """The wanted sizes, with as many rows as were tried of these inputs."""
+    """The wanted sizes, with no more rows than were tried of these inputs."""
     return {
-        name: [*tried[name][: name in leading], *sizes[name in leading :]] for name, sizes in wanted.items()
+        name: [min(tried[name][0], sizes[0]), *sizes[1:]] if name in leading else sizes
+        for name, sizes in wanted.items()
     }
 
 

@@ -205,6 +205,19 @@ def test_it_grows_with_what_is_sent_and_never_back() -> None:
     assert cut.asked(400) and cut.loads == [[1, 100], [1, 400]]
 
 
+def test_what_takes_longer_counts_as_larger_whatever_its_sizes() -> None:
+    """A tenant with long inputs that are cheap kept others' networks from being cut for what takes long."""
+    cut = Cut(None, None)
+    assert cut.asked(100)
+    cut.now_s = 1e6
+    rows_s = {10: 0.1, 0: 0.19}  # what it was cut by, and what is asked
+    costs: Any = SimpleNamespace(rest_s=lambda network, row: ([rows_s[row]], [rows_s[row]]))
+    cut.by_size._costs = costs
+    assert not cut.asked(90), "noise"
+    rows_s[0] = 0.3
+    assert cut.asked(90) and cut.loads == [[1, 100], [1, 90]]
+
+
 def test_it_is_cut_for_as_many_rows_as_are_sent_unless_they_take_too_long() -> None:
     """Eight pictures at once were refused where one was served: blocks were those of one."""
     cut = Cut(None)

@@ -46,7 +46,7 @@ from eunomia.serving.dispatch.jobs import Job
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
 PAUSE_S, LONGEST_PAUSE_S, AGAIN_S = 1.0, 3600.0, 60.0
-LONGEST_S = 1.0  # of processor time
+LONGEST_S, LONGER = 1.0, 2.0  # of processor time; than what it was cut by, so that noise is no reason
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 
@@ -143,14 +143,22 @@ class BySize:
         return ours and takes_s <= LONGEST_S
 
     def _larger(self, tenant: str, model: LoadedModel, job: Job) -> Shapes | None:
-        """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so."""
+        """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so.
+
+        Of axes that differ in cost, a tenant may have had it cut for long ones that are cheap: time counts, too.
+        """
         tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
-        if job.rows * self._costs.rest_s(job.network, job.cost_row)[0][0] > LONGEST_S:
-            rows = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
-            shapes = with_rows_of(tried, shapes, rows)
+        takes_s, tried_s = (
+            rows * self._costs.rest_s(job.network, first_row)[0][0]
+            for rows, first_row in ((job.rows, job.cost_row), (job.network.rows, job.network.first_row))
+        )
+        if takes_s > LONGEST_S:
+            leading = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
+            shapes, takes_s = with_rows_of(tried, shapes, leading), takes_s * job.network.rows / job.rows
+        larger = elements(shapes) > elements(tried) or takes_s > LONGER * tried_s
         failed, until_s = self._tries_of(model).failed.get(tenant, (math.inf, 0.0))
         most = failed if self._clock.now_s() < until_s else math.inf
-        return shapes if elements(tried) < elements(shapes) < most else None
+        return shapes if larger and shapes != tried and elements(shapes) < most else None
 
     async def _cut(self, tenant: str, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
         name = model.network.name

@@ -15,13 +15,14 @@ from eunomia.serving.protocol.reshape import as_the_network_has
 class Fit(NamedTuple):
     """What all requests of a form fit: its network, and their sizes as that has them, inputs by name.
 
-    ``ports``, ``empty``: of the network. ``shapes``: behind the first axis; ``sizes``: elements per row.
+    ``ports``, ``empty``: of the network. ``alike``: their shapes behind the first axis; ``sizes``: elements per row.
     """
 
     ports: Ports
     empty: bool
     batch: int
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    alike: tuple[tuple[str, tuple[int, ...]], ...]
     sizes: tuple[int, ...]
 
 
@@ -35,9 +36,10 @@ def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs) ->
     batch = check_inputs(request.model, ports, inputs, entry.empty, entry.options)
     check_outputs(ports, request)
     tensors = sorted(as_the_network_has(ports, inputs).items())
-    shapes = tuple([(name, array.shape[1:]) for name, array in tensors])
+    shapes = tuple([(name, array.shape) for name, array in tensors])
+    alike = tuple([(name, shape[1:]) for name, shape in shapes])
     sizes = tuple([max(array.size // batch, 1) for _, array in tensors])
-    fit = Fit(ports, entry.empty, batch, shapes, sizes)
+    fit = Fit(ports, entry.empty, batch, shapes, alike, sizes)
     if request.form is not None:
         request.form.fit = fit
     return fit

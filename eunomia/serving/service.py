@@ -296,7 +296,7 @@ class Service(Callers):
         due_s = now_s + deadline_s(claim, grant.promise(request.model), self.min_deadline_s)
         return Job(
             self.pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, fit.batch,
-            group=(network.name, fit.shapes), urgency=claim.urgency, sizes=fit.sizes,
+            group=(network.name, fit.alike), urgency=claim.urgency, sizes=fit.sizes, shapes=fit.shapes,
             request_id=request.request_id,
         )  # fmt: skip
 

@@ -93,7 +93,12 @@ def test_what_fitted_fits_again_while_its_network_is_the_same() -> None:
     request, again = asked(), asked()
     assert request.form is again.form is not None
     first = fit_of(request, entry, its, {t.name: t.data for t in request.inputs})  # type: ignore[misc]
-    assert (first.batch, first.shapes, first.sizes) == (2, (("x", (3,)),), (3,))
+    assert (first.batch, first.shapes, first.alike, first.sizes) == (
+        2,
+        (("x", (2, 3)),),
+        (("x", (3,)),),
+        (3,),
+    )
     assert fit_of(again, entry, its, {}) is first, "nobody looks at its tensors again"
     other = ports(-1, 4)
     with pytest.raises(ServingError, match=r"has shape \[2, 3\]; model 'm' takes \[-1, 4\]"):

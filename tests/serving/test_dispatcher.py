@@ -670,13 +670,14 @@ def test_hopeless_requests_are_dropped_when_asked() -> None:
 
 
 def test_a_batch_runs_together_and_is_counted_as_many() -> None:
-    replay = Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions(max_batch=4))
+    replay = Replay(load_policy("edf"), np.ones((2, 1)), [1, 1], DispatchOptions(max_batch=4))
     pair = replay.dispatcher.add_pair(Agreement("t", "m0"))
-    network = replay.networks[0]
+    network, loaded_anew = replay.networks
     jobs = [
         Job(pair, network, 0.0, 10.0 + n, batch=b, group="g", payload=n)
         for n, b in enumerate([1, 1, 2, 3, 1])
     ]
+    jobs.append(Job(pair, loaded_anew, 0.0, 11.5, group="g", payload=5))
     for job in jobs:
         replay.dispatcher.arrive(job)
     # The first starts alone at once; then the earliest deadline takes those that fit into four rows with it.
@@ -685,7 +686,7 @@ def test_a_batch_runs_together_and_is_counted_as_many() -> None:
     replay.clock.time_s = end_s
     replay.dispatcher.done(device, 1)
     replay.dispatcher.decide()
-    assert [j.payload for j in jobs[1].together] == [2, 4]
+    assert [j.payload for j in jobs[1].together] == [2, 4], "what came for another file is not among them"
     assert jobs[3].row >= 0 and math.isnan(jobs[3].start_s)
 
 

@@ -25,6 +25,7 @@ from eunomia.serving.devices.watching import (
     LEAST_S,
     LONGER,
     SHORT_GRACE_S,
+    UNSURE,
     WELL,
     Watching,
 )
@@ -246,8 +247,20 @@ def test_a_size_that_nobody_knows_has_time() -> None:
     watched.dispatcher.sure = lambda job: False
     watched.run.ticket = 4
     watched.waits(tenant=1)
-    assert suspected(watched, 0.0) == [] and suspected(watched, FAR * 0.075 - 0.01) == []
+    assert suspected(watched, 0.0) == [] and suspected(watched, FAR * 0.075 + UNSURE * 0.02 - 0.01) == []
     assert suspected(watched, 0.02) == [4]
+
+
+@pytest.mark.parametrize(("blocks", "each_s", "most_s"), [(10, 0.015, UNSURE * 0.15), (10, 70.0, 10 * 0.075)])
+def test_a_size_that_nobody_knows_has_time_for_all_its_blocks(
+    blocks: int, each_s: float, most_s: float
+) -> None:
+    """The first batch of eight pictures, of 15 ms each, was ended after 0.1 s, and all others like it after that."""
+    watched = Watched()
+    watched.dispatcher.sure = lambda job: False
+    watched.run.ticket, watched.lane.due_s = 4, [each_s * (n + 1) for n in range(blocks)]
+    watched.after(0.0)
+    assert watched.after(FAR * 0.075 + most_s - 0.01) == [] and watched.after(0.02) == [4]
 
 
 def test_who_waits_behind_a_trial_of_sizes_is_not_to_blame() -> None:

@@ -88,6 +88,45 @@ def test_a_large_input_runs_once_and_is_then_refused_in_one_sentence() -> None:
     assert 4 <= tried <= 8, "ever more seldom"
 
 
+def test_a_trial_of_eight_rows_is_a_usual_size_with_all_its_rows() -> None:
+    desk = Desk(GOLD, BRONZE)
+    network = desk.costs.add("pictures", 1, rows=8, sizes=[1])
+    desk.costs.measured(network, 0, [0.04])
+    for rows, bears in ((8, True), (64, False)):
+        job = Job(desk.pairs["bronze"], network, desk.clock.now_s(), batch=rows, sizes=(1,))
+        desk.dispatcher.classify(job)
+        desk.holding.explore = lambda tenant, job, bound_s: True
+        if bears:
+            assert desk.holding.check(BRONZE, job) is None
+        else:
+            with pytest.raises(TooLarge):
+                desk.holding.check(BRONZE, job)
+
+
+def test_a_size_that_never_ran_has_no_figure_in_its_refusal() -> None:
+    """Ten minutes were said of a picture of 0.1 s: grown with the square from a trial of one element."""
+    desk = Desk(GOLD, BRONZE)
+    desk.holding.explore = lambda tenant, job, bound_s: True  # a step to it would be too long
+    job = Job(desk.pairs["bronze"], desk.network, desk.clock.now_s(), sizes=(30_000,))
+    desk.admission.refuses(job)
+    with pytest.raises(
+        TooLarge, match="may hold a device for too long without a pause; tenant 'bronze' may 25 ms"
+    ):
+        desk.holding.check(BRONZE, job)
+
+
+def test_before_its_tensors_are_here_a_size_is_refused_only_where_nothing_helps() -> None:
+    """Of large bodies, sizes that were known as too long were refused where small ones waited for another cut."""
+    desk = Desk(GOLD, BRONZE)
+    assert desk.ask(BRONZE, 3000) and not desk.ask(BRONZE, 3000)
+    job = Job(desk.pairs["bronze"], desk.network, desk.clock.now_s(), sizes=(3000,))
+    desk.dispatcher.classify(job)
+    with pytest.raises(TooLarge):
+        desk.holding.foresee(BRONZE, job)
+    desk.holding.helped = lambda tenant, job: True
+    desk.holding.foresee(BRONZE, job)
+
+
 def test_the_log_says_once_of_a_network_that_usual_sizes_may_be_given(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -108,6 +147,21 @@ def test_the_log_says_once_that_others_wait_for_a_network_that_cannot_pause(
     assert desk.ask(BRONZE, 1, 0.09) and desk.ask(BRONZE, 1, 0.09)
     (said,) = caplog.messages
     assert said.startswith("'net' holds a device for 90 ms without a pause") and "wait for 25 ms" in said
+
+
+def test_what_clients_choose_moves_no_bound() -> None:
+    """One input of another tenant had it cut anew; then inputs of the trial's own size were refused for good."""
+    desk = Desk(GOLD, BRONZE)
+    desk.costs.measured(desk.network, 0, [0.09])
+    assert desk.ask(BRONZE, 1, 0.09)
+    first = desk.network.index
+    desk.network = desk.costs.add("net", 1, sizes=[16])
+    desk.costs.usual[desk.network.index] = first
+    desk.costs.measured(desk.network, 0, [0.1])
+    assert desk.ask(BRONZE, 16, 0.1) and desk.ask(BRONZE, 1, 0.09)
+    desk.costs.measured(desk.network, 0, [0.4])
+    assert desk.ask(BRONZE, 16, 0.4), "once, to see"
+    assert not desk.ask(BRONZE, 16, 0.4)
 
 
 def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good(

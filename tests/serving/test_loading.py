@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices import loading, prepare
+from eunomia.serving.devices import loading, prepare, worker
+from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import Away, Loading
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Message, pair, receive
 from eunomia.serving.devices.places import PLACES
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
@@ -24,6 +25,7 @@ from eunomia.serving.models.convolutional import mobilenet_v2
 from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
+from tests import children
 from tests.patience import pauses
 from tests.serving.live import SIDE, options
 
@@ -105,6 +107,19 @@ class Loads:
         return [name async for name in self.loading.load_again(self, numbers)]  # type: ignore[arg-type]
 
 
+def test_a_trial_of_several_rows_is_no_row_s_time() -> None:
+    """An operator's ``shapes = { x = [8] }`` counted as eight rows of its length, and eight rows were refused."""
+
+    async def main() -> None:
+        device = Loads({})
+        await device.loading.load("net", "net.onnx", {"x": [8]})
+        costs, network = device.loading._costs, device.loading.models["net"].network
+        assert network.rows == 8 and costs.rest_s(network)[0][0] * 8 == 1.0
+        assert costs.row_of(network, 8, [1]) == network.first_row, "such a request is the trial's"
+
+    asyncio.run(main())
+
+
 def test_a_device_that_is_away_is_not_waited_for() -> None:
     """As it was, the load waited for two minutes, and no other could begin; then it ended the device."""
 
@@ -114,6 +129,20 @@ def test_a_device_that_is_away_is_not_waited_for() -> None:
             await device.loading.load("net", "net.onnx", {})
 
     asyncio.run(main())
+
+
+def test_a_cut_for_clients_sizes_is_no_finer_than_others_need() -> None:
+    """400 products in 100 blocks: one element took 13 ms in place of 3, after one request of another tenant."""
+
+    async def targets_s() -> list[float]:
+        device, found = Loads({}), list[float]()
+        tell = device.tell
+        device.tell = lambda message: found.append(message["target_s"]) or tell(message)  # type: ignore
+        for most_s in (0.0, 0.1, 8.0):
+            await device.loading.load("net", "net.onnx", {}, most_s=most_s)
+        return found
+
+    assert asyncio.run(targets_s()) == [1.0, 1.0, 8.0 * loading.COARSE]
 
 
 def test_what_one_device_does_not_load_no_other_keeps() -> None:
@@ -260,6 +289,7 @@ def test_what_did_not_load_again_is_tried_later_and_later(monkeypatch: pytest.Mo
     (1, b"", r"ended with status 1: it said nothing"),
     (prepare.REFUSED, b"net.onnx: ONNX Runtime refuses it\n", r"^net.onnx: ONNX Runtime refuses it$"),
     (None, b"", r"was not optimised and cut within 100 s"),
+    (-24, b"", r"was not cut within 20 s of processor time"),
 ])  # fmt: skip
 def test_a_file_that_fails_aside_is_not_tried_on_the_device(
     code: int | None, said: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -283,5 +313,49 @@ def test_the_process_aside_says_why(
 ) -> None:
     monkeypatch.setattr("os.nice", lambda by: 0)
     (tmp_path / "net.onnx").write_bytes(b"no network")
-    assert prepare.main([str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0"]) == prepare.REFUSED
+    asked = [str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", "", "0.0"]
+    assert prepare.main(asked) == prepare.REFUSED
     assert "net.onnx: ONNX Runtime refuses it" in capsys.readouterr().out
+
+
+def test_a_cut_that_is_too_long_for_clients_sizes_does_not_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try left another copy of all weights in the cache."""
+    monkeypatch.setattr("os.nice", lambda by: 0)
+    monkeypatch.setattr(prepare, "bound", lambda: None)
+    (tmp_path / "net.onnx").write_bytes(mobilenet_v2(side=32, classes=10))
+    asked = [str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", ""]
+    assert prepare.main([*asked, "1e-9"]) == prepare.REFUSED
+    assert "with such inputs, and may take 0" in capsys.readouterr().out
+    assert not list(tmp_path.glob("*.blocks"))
+    assert prepare.main([*asked, "60.0"]) == 0 and len(list(tmp_path.glob("*.blocks"))) == 1
+
+
+def test_where_only_the_whole_loads_for_clients_sizes_the_old_cut_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some pieces do not load by themselves: the network lost the cut that it had, and no such input ran."""
+    monkeypatch.setattr(worker, "prepare_aside", lambda *order: None)
+    monkeypatch.setattr(worker, "short_blocks", lambda *order: [0.0, 0.0])
+    (tmp_path / "net.onnx").write_bytes(mobilenet_v2(side=32, classes=10))
+    (near, far), order = pair(), {"model": "net#2", "path": str(tmp_path / "net.onnx"), "shapes": {}}
+    order |= {"target_s": 1.0, "whole_s": 0.0, "backend": "cpu", "most_s": 1e-9}
+    arena = Arena.create(2**20)
+    refusing = worker.Worker(near, arena, 0, str(tmp_path))
+    refusing._load_aside(order)
+    said = receive(far)
+    assert said is not None and "blocks do not load with such inputs" in said["why"]
+    refusing._memory.release()
+    for end in (near, far, arena):
+        end.close()
+
+
+def test_where_clients_chose_the_sizes_the_process_aside_is_bounded() -> None:
+    """One request of 0.7 MB had it take 9.4 GiB, and 45 s."""
+    code = "import resource; from eunomia.serving.devices.prepare import bound; from pathlib import Path\n"
+    code += f"resource.setrlimit(resource.RLIMIT_DATA, ({2**30}, {2**30})); bound()\n"
+    code += "print(*[resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_CPU, resource.RLIMIT_DATA)])\n"
+    code += "print(Path('/proc/self/oom_score_adj').read_text())"
+    seconds, left, first = children.run(children.python("-c", code), check=True).stdout.split()
+    assert (int(seconds), first) == (prepare.MOST_USED_S, "1000") and 0 < int(left) < 2**30

@@ -102,6 +102,8 @@ def test_a_reshape_that_does_not_fit_is_refused_and_the_one_before_serves(tmp_pa
             place.write_text(QUICK_START.replace(wrong, says))
             status, content = load(server, "picture")
             assert status == 400 and "does not load: config.pbtxt: reshape of '" in content["error"]
+        (port,) = ask(server, "GET", "/v2/models/picture/config", ADMIN)[1]["input"]
+        assert (port["format"], port["dims"]) == ("FORMAT_NCHW", [3, 4, 4])
         assert asked(server, (3, 4, 4), grpc=False).tolist() == [1, 2, 3]
 
 

@@ -163,7 +163,7 @@ def _measured(
         names = [(inputs, outputs) for inputs, outputs, _ in blocks]
         sessions = sessions_of(replace(found, folder=stage))
         network = LoadedNetwork(sessions, names, ranked(cut.ports, {}))
-        network.measure(feed, time.thread_time, runs)
+        network.measure(feed, runs)
         timed = [(*ends, seconds) for ends, seconds in zip(names, network.block_s, strict=True)]
         found = replace(found, blocks=timed)
         (stage / PLAN).write_text(found.plan(sizes))

@@ -3,46 +3,67 @@
 A network is cut by its trial. Where nobody gives ``shapes``, each free axis has one element there, or few. Inputs of
 usual sizes may then hold a device for too long, and are refused while others were promised an answer soon
 (``tenants.holding``). The first of them has the network cut and loaded once more, by a made-up input of its size. All
-that are too long wait for the end of that, and then run on what came of it; what ran before runs on.
+that are too long wait for the end of that, and then run on what came of it; what ran before runs on. Its
+blocks may take a quarter of what others can wait for: with more of them, small inputs would pay for large ones.
 
-Clients choose these sizes, so tries are few: ``MOST`` of a network until it is loaded again, and after each a pause,
-twice as long each time. None is made of a network whose operator gave ``shapes``, nor of a size whose whole run takes
-longer than ``LONGEST_S``. A cut of which a block is still too long is not taken, as its first run would hold the
-device: one by half the elements is, up to ``HALVINGS`` times.
+Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenant until it is loaded again. After each
+is a pause, twice as long each time, so that the next is by much larger sizes; who sends such waits for its end. None is
+made of a network whose operator gave ``shapes``, nor of a size of which one row takes longer than ``LONGEST_S``. A file
+that was replaced since it was loaded is not taken. Nor is a cut of which a block is still too long, as its first run
+would hold the device: one by half the elements is, up to ``HALVINGS`` times, and not once it has taken ``LATE_S``:
+administrators wait for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.ladder import between, elements, furthest, liked, linked, shapes_of
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
+from eunomia.serving.devices.ladder import (
+    between,
+    elements,
+    first_axes,
+    furthest,
+    liked,
+    linked,
+    sizes_tried,
+    with_rows_of,
+)
+from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-MOST, PAUSE_S, HALVINGS = 4, 10.0, 3
-LONGEST_S = 1.0  # of processor time, for one row
+MOST, HALVINGS, LATE_S = 4, 3, 10.0
+PAUSE_S, LONGEST_PAUSE_S, AGAIN_S = 1.0, 3600.0, 60.0
+LONGEST_S, LONGER = 1.0, 2.0  # of processor time; than what it was cut by, so that noise is no reason
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 
 @dataclass
 class _Tries:
-    """Of one network, since somebody loaded it; ``label``: as which it serves now."""
+    """Of one network, since somebody loaded it; ``label``: as which it serves now; ``before``: what it was so far.
+
+    ``failed``: by tenant, so many elements were too many for a cut, until then.
+    """
 
     label: str
-    count: int = 0
+    count: Counter[str] = field(default_factory=Counter)  # by tenant
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
+    before: list[Network] = field(default_factory=list)
+    failed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    rested: Known | None = None  # of the pause after it, where somebody waits for that
 
 
 class BySize:
@@ -60,36 +81,52 @@ class BySize:
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]] = asyncio.ensure_future
         self._tries: dict[str, _Tries] = {}
         self._ended: Known | None = None  # of the cut that is under way
-        self._last: tuple[Network, Network] | None = None  # that was cut anew, and what came of it
 
-    def wanted(self, job: Job, bound_s: float) -> Known | None:
+    def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
         model = self._loading.models.get(job.network.name)
-        if model is None or not self._may(model, job):
+        if model is None or not self.helps(tenant, job):
             return None
-        tries, now_s = self._tries_of(model), self._clock.now_s()
+        tries = self._tries_of(model)
         if tries.ended is not None:
             return tries.ended
-        shapes = self._larger(model, job)
-        if shapes is None or tries.count >= MOST or now_s < tries.due_s:
+        shapes = self._larger(tenant, model, job)
+        if shapes is None:
             return None
+        if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
+            return _rest(tries, left_s) if left_s <= LATE_S else None
         if self._ended is not None:  # of another network: its turn comes
             return self._ended
-        tries.due_s = now_s + PAUSE_S * 2.0**tries.count
-        tries.count += 1
+        tries.count[tenant] += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
-        self.spawn(self._cut(model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
+        self.spawn(self._cut(tenant, model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
         return self._ended
 
+    def helps(self, tenant: str, job: Job) -> bool:
+        """Whether its network is being cut anew, or may be for its size, now or after a pause."""
+        model = self._loading.models.get(job.network.name)
+        if model is None or not self._may(model, job):
+            return False
+        tries = self._tries_of(model)
+        may = tries.count[tenant] < MOST and self._larger(tenant, model, job) is not None
+        return tries.ended is not None or may
+
     def _over(self, tries: _Tries) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+        _end(tries.ended)
         self._ended = tries.ended = None
+        pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)
+        tries.due_s = self._clock.now_s() + min(pause_s, LONGEST_PAUSE_S)
+
+    def close(self) -> None:
+        """Who waits for a pause waits no longer."""
+        for tries in self._tries.values():
+            _end(tries.rested)
 
     def follow(self, job: Job) -> None:
-        """One that has waited runs on what came of its network."""
-        if self._last is not None and job.network is self._last[0]:
-            job.network = self._last[1]
+        """One that has waited runs on what came of its network, unless somebody has loaded or unloaded that since."""
+        model, tries = self._loading.models.get(job.network.name), self._tries.get(job.network.name)
+        if model and tries and tries.label == model.label and job.network in tries.before:
+            job.network = model.network
             job.cost_row = job.network.first_row
 
     def _tries_of(self, model: LoadedModel) -> _Tries:
@@ -99,31 +136,38 @@ class BySize:
         return tries
 
     def _may(self, model: LoadedModel, job: Job) -> bool:
-        """Whether this is a network with sizes that nobody gave, which can be cut here for one row of this input."""
-        ours = not model.given or self._tries_of(model).count > 0
+        """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""
         there = model.network is job.network and not job.network.untried and bool(model.key)
+        ours = there and not model.given and all(stays(device) for device in self._devices)
         takes_s = self._costs.rest_s(job.network, job.cost_row)[0][0]
-        return ours and there and takes_s <= LONGEST_S and all(stays(device) for device in self._devices)
+        return ours and takes_s <= LONGEST_S
 
-    def _larger(self, model: LoadedModel, job: Job) -> Shapes | None:
-        """The sizes of one row of it; None where the last cut was by no smaller ones."""
-        if not isinstance(job.group, tuple):
-            return None
-        ports = model.ports["inputs"]
-        shapes = shapes_of(ports, 1, dict(job.group[1]))
-        rows, sizes = trial_shape(ports, model.shapes)
-        return shapes if elements(shapes) > rows * sum(sizes) else None
+    def _larger(self, tenant: str, model: LoadedModel, job: Job) -> Shapes | None:
+        """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so.
 
-    async def _cut(self, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
+        Of axes that differ in cost, a tenant may have had it cut for long ones that are cheap: time counts, too.
+        """
+        tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
+        takes_s, tried_s = (
+            rows * self._costs.rest_s(job.network, first_row)[0][0]
+            for rows, first_row in ((job.rows, job.cost_row), (job.network.rows, job.network.first_row))
+        )
+        if takes_s > LONGEST_S:
+            leading = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
+            shapes, takes_s = with_rows_of(tried, shapes, leading), takes_s * job.network.rows / job.rows
+        larger = elements(shapes) > elements(tried) or takes_s > LONGER * tried_s
+        failed, until_s = self._tries_of(model).failed.get(tenant, (math.inf, 0.0))
+        most = failed if self._clock.now_s() < until_s else math.inf
+        return shapes if larger and shapes != tried and elements(shapes) < most else None
+
+    async def _cut(self, tenant: str, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
         name = model.network.name
         try:
             async with self.turn():
                 if self._loading.models.get(name) is model:
-                    shapes = await self._by_most(model, shapes, bound_s)
-                    anew = self._loading.models[name]
-                    self._tries[name].label = anew.label
-                    if anew.ports == model.ports:  # what was checked holds there, too
-                        self._last = model.network, anew.network
+                    shapes = await self._by_most(tenant, model, shapes, bound_s)
+                    self._tries[name].label = self._loading.models[name].label
+                    self._tries[name].before.append(model.network)
                     log.warning(
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
                         "its shapes",
@@ -135,11 +179,11 @@ class BySize:
         except ModelError as error:
             log.warning("'%s' is not cut for larger inputs: %s", name, error)
 
-    async def _by_most(self, model: LoadedModel, wanted: Shapes, bound_s: float) -> Shapes:
+    async def _by_most(self, tenant: str, model: LoadedModel, wanted: Shapes, bound_s: float) -> Shapes:
         """The largest sizes by which it could be cut and loaded; raises ModelError."""
-        ports, shapes = model.ports["inputs"], wanted
-        tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
+        shapes, tried = wanted, sizes_tried(model)
         fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
+        late_s = self._clock.now_s() + LATE_S
         for halved in range(HALVINGS + 1):
             try:
                 await self._load(model, shapes, bound_s)
@@ -147,9 +191,24 @@ class BySize:
             except Away:
                 raise
             except ModelError:
+                self._tries_of(model).failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)
-                if halved == HALVINGS or not 0.0 < part < 1.0:
+                if halved == HALVINGS or self._clock.now_s() > late_s or not 0.0 < part < 1.0:
                     raise
                 shapes = between(tried, wanted, part, fit)
         return shapes
+
+
+def _rest(tries: _Tries, pause_s: float) -> Known:
+    """Done when it is over."""
+    if tries.rested is None or tries.rested.done():
+        loop = asyncio.get_running_loop()
+        tries.rested = loop.create_future()
+        loop.call_later(pause_s, _end, tries.rested)
+    return tries.rested
+
+
+def _end(known: Known | None) -> None:
+    if known is not None and not known.done():
+        known.set_result(None)

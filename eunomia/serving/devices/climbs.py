@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 
@@ -29,8 +29,7 @@ class Climb:
 
     network: Network
     pair: int
-    rows: int  # of input, and its other sizes
-    sizes: Mapping[str, Sequence[int]]
+    shapes: Shapes  # of its inputs
     bound_s: float
     pause_s: float = AGAIN_S
     found: bool = False
@@ -53,16 +52,18 @@ class Climbs:
         enough = math.isinf(climb.until_s) or not climb.found or bound_s <= climb.bound_s
         return climb if enough else None
 
-    def under_way(self, tenant: str) -> int:
-        """How many of a tenant's have not ended."""
-        return sum(not climb.ended.done() for climb in self._of.get(tenant, {}).values())
+    def full(self, tenant: str) -> Known | None:
+        """Where a tenant may have no more under way: the end of its oldest."""
+        under_way = [climb.ended for climb in self._of.get(tenant, {}).values() if not climb.ended.done()]
+        return under_way[0] if len(under_way) >= AT_ONCE else None
 
-    def begin(self, tenant: str, job: Job, sizes: Mapping[str, Sequence[int]], bound_s: float) -> Climb:
+    def begin(self, tenant: str, job: Job, bound_s: float) -> Climb:
         """A new one, in the tenant's queue; the oldest that have ended are forgotten."""
         mine = self._of.setdefault(tenant, {})
         before = mine.pop(job.cost_row, None)
         pause_s = AGAIN_S if before is None else min(2.0 * before.pause_s, LONGEST_S)
-        climb = mine[job.cost_row] = Climb(job.network, job.pair, job.batch, sizes, bound_s, pause_s)
+        shapes = {name: [*sizes] for name, sizes in job.shapes}
+        climb = mine[job.cost_row] = Climb(job.network, job.pair, shapes, bound_s, pause_s)
         for row in [row for row, one in mine.items() if one.ended.done()][: max(len(mine) - MOST, 0)]:
             del mine[row]
         self._queues.setdefault(tenant, deque()).append(climb)

@@ -50,6 +50,12 @@ class CutNetwork:
         """Of this very cut, which begins with its content's key."""
         return self.folder.stem
 
+    def must_be_short(self, most_s: float) -> None:
+        """Raises ModelError if a block takes longer."""
+        if (longest_s := max((seconds for *_, seconds in self.blocks), default=0.0)) > most_s:
+            text = f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
+            raise ModelError(text)
+
     def plan(self, sizes: Shapes) -> str:
         """What its folder says of it; ``sizes``: for which it was cut."""
         told = {"ports": self.ports, "blocks": self.blocks, "tried": self.tried, "sizes": sizes}

@@ -2,9 +2,10 @@
 
 The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
 input between the largest that was tried and the request's. It is larger by so much that its longest block stays
-inside the bound. That holds even if time grows with the square of the elements (in proportion to rows). Its sizes are
-multiples of powers of two, up to ``LIKED``, if such a step is large enough: others do not run on networks that halve
-pictures. Axes that the file names alike are alike in it, and sums of names follow, if that is so in both inputs.
+inside the bound. That holds even if time grows with the square of the elements (in proportion to rows); fewer than
+``FEW`` count as so many. Its sizes are multiples of powers of two, up to ``LIKED``, if such a step is large enough:
+others do not run on networks that halve pictures. Axes that the file names alike are alike in it, and sums of names
+follow, if that is so in both inputs.
 
 Orders come first; a device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size
 is locked out.
@@ -15,26 +16,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from eunomia.serving.devices.axes import Axes, Shapes
-from eunomia.serving.devices.climbs import AT_ONCE, Climb, Climbs, Known
+from eunomia.serving.devices.climbs import Climb, Climbs, Known
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import LoadedModel, Loading, trial_shape
 from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 LEAST_STEP = 2**0.25  # classes of shapes are so far apart
+FEW = 16  # elements: fewer take no less, and from there the least step may be far
 LIKED = 32  # networks that halve pictures some times over take multiples of up to this
 PAUSE_S = 0.025  # between two messages about a step
 BEHIND = 40  # so often may orders come before it, until one block runs first
 SHARE = 0.05  # of a device that is never idle
 ANSWER_S = 10.0
-SOON_S = 0.2  # until somebody asks again who may not wait
 Fit = Callable[[Shapes], Shapes]
 
 
@@ -57,9 +57,9 @@ class Ladder:
         self._open: dict[int, int] = {}  # device -> number of a step that it has not answered
 
     def towards(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
-        """What a request of this size takes: done once that is known; True = it is, False = it was tried in vain.
+        """What a request of this size takes: True = that is known, False = it was tried in vain.
 
-        Raises Unavailable.
+        Else ask again once what comes back is done: its climb, or another one where its tenant has many.
         """
         if self._costs.evident(job.cost_row):
             return True
@@ -69,15 +69,12 @@ class Ladder:
                 self._closed
                 or job.network.untried
                 or self._loading.models.get(job.network.name) is None
-                or not isinstance(job.group, tuple)
+                or not job.shapes
             ):
                 return False
-            if self._climbs.under_way(tenant) >= AT_ONCE:
-                raise Unavailable(
-                    f"no input of this size has run yet, and {AT_ONCE} sizes of tenant '{tenant}' are being tried",
-                    retry_after_s=SOON_S,
-                )
-            climb = self._climbs.begin(tenant, job, dict(job.group[1]), bound_s)
+            if (turn := self._climbs.full(tenant)) is not None:
+                return turn
+            climb = self._climbs.begin(tenant, job, bound_s)
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._climb_all())
         return climb.found if climb.ended.done() else climb.ended
@@ -133,17 +130,17 @@ class Ladder:
         self._behind = BEHIND
         if model is None or model.network is not network:
             raise InVain("the network is not in service any more")
-        ports = model.ports["inputs"]
-        wanted = shapes_of(ports, climb.rows, climb.sizes)
-        tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
+        ports, wanted, tried = model.ports["inputs"], climb.shapes, sizes_tried(model)
         fit, bound = linked(model.ports, tried, wanted)
-        few = with_rows_of(tried, wanted, first_axes(ports) - bound)
-        rows, _ = trial_shape(ports, tried)
+        leading = first_axes(ports) - bound
+        first, few = with_rows_of(wanted, tried, leading), with_rows_of(tried, wanted, leading)
+        rows, _ = trial_shape(ports, first)
         took_s = self._costs.longest_s(network, network.first_row) * rows
-        for begin, end, power in ((tried, few, 0.5), (few, wanted, 1.0)):
+        for begin, end, power in ((first, few, 0.5), (few, wanted, 1.0)):
             part, tried_last = 0.0, begin
             while begin != end and part < 1.0:
-                most, here = elements(tried_last) * (climb.bound_s / max(took_s, 1e-7)) ** power, part
+                here, longer = part, climb.bound_s / max(took_s, 1e-7)
+                most = max(elements(tried_last), FEW) * longer**power
                 for how in (liked(begin, end, fit), fit):
                     larger = most / max(elements(between(begin, end, here, how)), 1)
                     if (part := furthest(begin, end, here, larger, how)) > 0.0:
@@ -211,15 +208,10 @@ def linked(ports: Ports, tried: Shapes, wanted: Shapes) -> tuple[Fit, set[str]]:
     return dict, set()
 
 
-def shapes_of(ports: Sequence[Port], rows: int, rest: Mapping[str, Sequence[int]]) -> Shapes:
-    """Of a request's inputs: so many rows where those are free, and the other sizes."""
-    return {
-        port["name"]: [
-            *([rows if port["shape"][0] < 0 else port["shape"][0]] if port["shape"] else []),
-            *rest[port["name"]],
-        ]
-        for port in ports
-    }
+def sizes_tried(model: LoadedModel) -> Shapes:
+    """Of all inputs of its trial."""
+    ports = model.ports["inputs"]
+    return {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
 
 
 def first_axes(ports: Sequence[Port]) -> set[str]:
@@ -228,9 +220,10 @@ def first_axes(ports: Sequence[Port]) -> set[str]:
 
 
 def with_rows_of(tried: Shapes, wanted: Shapes, leading: Collection[str]) -> Shapes:
-    """The wanted sizes, with as many rows as were tried of these inputs."""
+    """The wanted sizes, with no more rows than were tried of these inputs."""
     return {
-        name: [*tried[name][: name in leading], *sizes[name in leading :]] for name, sizes in wanted.items()
+        name: [min(tried[name][0], sizes[0]), *sizes[1:]] if name in leading else sizes
+        for name, sizes in wanted.items()
     }
 
 
@@ -250,19 +243,16 @@ def _size(tried: int, wanted: int, part: float) -> int:
 
 
 def liked(tried: Shapes, wanted: Shapes, fit: Fit) -> Fit:
-    """Sizes between the two made multiples of powers of two before they are made to ``fit``."""
+    """Sizes between the two made multiples of powers of two, between them all the same, before they are to ``fit``."""
 
-    def multiple(size: int, of_both: bool) -> int:
-        step = 1 if of_both else min(LIKED, 1 << max(size, 1).bit_length() - 1)
-        return round(size / step) * step
+    def multiple(size: int, *ends: int) -> int:
+        step = min(LIKED, 1 << max(size, 1).bit_length() - 1)
+        return min(max(round(size / step) * step, min(ends)), max(ends))
 
     def fitted(shapes: Shapes) -> Shapes:
         return fit(
             {
-                name: [
-                    multiple(*each)
-                    for each in zip(sizes, map(int.__eq__, tried[name], wanted[name]), strict=True)
-                ]
+                name: [multiple(*each) for each in zip(sizes, tried[name], wanted[name], strict=True)]
                 for name, sizes in shapes.items()
             }
         )

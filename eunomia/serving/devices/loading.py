@@ -23,6 +23,7 @@ LOAD_S = 120.0
 FATAL = 2  # deaths of a device by the load of a network
 SUSPICIOUS = 2  # deaths while it loaded it and did more besides: then it loads it alone, which tells
 AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a network that did not load again is tried once more
+COARSE = 0.25  # of the longest that a block may take: finer cuts cost inputs that are small
 LOST = "the devices that had it died"
 
 
@@ -35,7 +36,8 @@ class LoadedModel:
     """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one.
 
     ``key``: the name of its cut, where it was cut. ``took_s``: with the input by which it was cut, 0 where that was
-    made up or nobody knows; ``rows``: of that input. ``given``: whether who had it loaded gave ``shapes``.
+    made up or nobody knows. ``given``: whether who had it loaded gave ``shapes``; ``chosen``: clients chose the sizes
+    by which it was cut.
     """
 
     network: Network
@@ -46,8 +48,8 @@ class LoadedModel:
     key: str = ""
     room: int = FIRST_ROOM
     took_s: float = 0.0
-    rows: int = 1
     given: bool = False
+    chosen: bool = False
 
 
 class Loading:
@@ -95,7 +97,8 @@ class Loading:
         alive = [device for device in self._devices if device.alive]
         if not alive:
             raise Away("no device is alive")
-        bound: Message = {"most_s": most_s} if most_s else {}
+        target_s = max(self.target_s, COARSE * most_s)
+        bound: Message = {"most_s": most_s, "target_s": target_s} if most_s else {}
         first = {**self._order(alive[0], label, path, shapes, cut), **bound, "batches": self.batches}
         answers = [await self._load_on(alive[0], first)]
         given, shapes = bool(shapes), answers[0].get("shapes") or shapes  # with those that it had to find
@@ -120,12 +123,10 @@ class Loading:
         ports["axes"] = answers[0].get("axes", {})
         model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""), given=given)
         if asked:
-            model.took_s, model.rows = sum(answers[0]["block_s"]), rows
+            model.took_s = sum(answers[0]["block_s"])
         for device, answer in zip(alive, answers, strict=True):
-            self._costs.measured(network, device.index, _per_row(model, answer))
+            self._costs.measured(network, device.index, _per_row(network, answer))
         self._labels[network.index] = label
-        if most_s:
-            self._costs.chosen.add(network.index)
         if not answers[0].get("rows_apart", False):
             self._costs.apart.add(network.index)
             if self.batches and first_axis_is_free(ports):
@@ -180,9 +181,7 @@ class Loading:
     def has(self, model: LoadedModel, device: Device | None = None) -> bool:
         """Whether this device, or any, can run it."""
         known_s = self._costs.latency_s[model.network.first_row]
-        return bool(
-            (known_s if device is None else known_s[device.index : device.index + 1]).min() < math.inf
-        )
+        return bool((known_s if device is None else known_s[[device.index]]).min() < math.inf)
 
     def give_up(self) -> None:
         """Networks that no device has, though one has tried all: from now on their requests are refused."""
@@ -219,7 +218,7 @@ class Loading:
             if self._known_s(device, network):
                 self._costs.back(network, device.index, answer["block_s"])
             else:
-                self._costs.measured(network, device.index, _per_row(model, answer))
+                self._costs.measured(network, device.index, _per_row(network, answer))
         except ModelError as error:
             self._why[model.label] = str(error)
             log.warning("network '%s' does not load again: %s", network.name, error)
@@ -353,9 +352,9 @@ def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple
     return rows, [max(math.prod(shape) // rows, 1) for _, shape in sorted(tried.items())]
 
 
-def _per_row(model: LoadedModel, answer: Message) -> list[float]:
-    """Of each block, where a request's input was timed."""
-    return [seconds / model.rows for seconds in answer["block_s"]]
+def _per_row(network: Network, answer: Message) -> list[float]:
+    """Of each block, which was timed with all rows of the trial."""
+    return [seconds / network.rows for seconds in answer["block_s"]]
 
 
 def stays(device: Device) -> bool:

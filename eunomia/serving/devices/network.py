@@ -6,14 +6,13 @@ import contextlib
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
-from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.devices.bound import Bound
 from eunomia.serving.devices.cutting import CutNetwork, content_of, kept, prepare
@@ -37,6 +36,7 @@ class LoadedNetwork:
     untried = ""  # why no made-up input runs on it
     asked = dict[str, list[int]]()  # sizes of a request's input by which it was cut then
     bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
+    clock = staticmethod(time.thread_time)  # which others on the processor do not move
 
     def __init__(
         self,
@@ -102,21 +102,16 @@ class LoadedNetwork:
             if whole is not None:
                 whole.options = options
 
-    def measure(
-        self, feed: Feed, clock: Callable[[], float] = time.perf_counter, runs: int = TRIAL_RUNS
-    ) -> None:
-        """Median time of each block on a trial input, by a clock that others on the processor may not move.
-
-        One run more comes before those that count.
-        """
+    def measure(self, feed: Feed, runs: int = TRIAL_RUNS) -> None:
+        """Median time of each block on a trial input; one run more comes before those that count."""
         times = np.empty((1 + runs, self.blocks))
         with on_trial(feed, self._ports):
             for run in range(1 + runs):
                 live = live_of(feed)
                 for n in range(self.blocks):
-                    began = clock()
+                    began = self.clock()
                     live = self.run_block(n, live)
-                    times[run, n] = clock() - began
+                    times[run, n] = self.clock() - began
         self.block_s = np.median(times[min(runs, 1) :], axis=0).tolist()
 
     def description(self) -> Message:
@@ -153,13 +148,11 @@ def load_network(
         _keep_whole(network, cut, whole_s)
         return network
 
-    def measure(
-        ones: bool,
-    ) -> None:  # by a clock that requests of other networks, which run beside it, do not move
+    def measure(ones: bool) -> None:
         network.ones = ones
         known = len(known_s) == len(sessions)
         feed, runs = trial_feed(network.ports, shapes, ones=ones), 0 if known else TRIAL_RUNS
-        network.measure(feed, time.thread_time, runs)
+        network.measure(feed, runs)
         if known:
             network.block_s = list(known_s)
 
@@ -169,15 +162,12 @@ def load_network(
 
 
 def short_blocks(
-    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, most_s: float
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, most_s: float, key: str = ""
 ) -> list[float]:
     """What its blocks took when it was cut, so that none runs here for that; raises ModelError if one took longer."""
-    found_s = [seconds for *_, seconds in prepare(path, cache, shapes, target_s, "").blocks]
-    if (longest_s := max(found_s, default=0.0)) > most_s:
-        raise ModelError(
-            f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
-        )
-    return found_s
+    cut = prepare(path, cache, shapes, target_s, key)
+    cut.must_be_short(most_s)
+    return [seconds for *_, seconds in cut.blocks]
 
 
 def _keep_whole(network: LoadedNetwork, cut: CutNetwork, whole_s: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.by_request import ByRequest
 from eunomia.serving.devices.by_size import BySize
 from eunomia.serving.devices.climbs import Known
+from eunomia.serving.devices.cutting import BLOCKS, content_of
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
@@ -65,7 +67,7 @@ class DevicePool:
         self.execution.connect(self.dispatcher, self.answers)
         self.unsized: set[Job] = set()  # requests that wait until it is known what their size takes
         self.begin: Callable[[], None] = lambda: None  # the event loop is about to work
-        self._clock = clock
+        self._clock, self._cache = clock, cache
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
         self.recovery = Recovery(self._devices, self.loading, self.execution, self.ladder, self._spawn)
@@ -98,6 +100,7 @@ class DevicePool:
         self._closing = True
         self.sparing.stop()
         self.ladder.close()
+        self.by_size.close()
         for task in list(self._tasks):
             task.cancel()
         for job in self.dispatcher.waiting.jobs():
@@ -176,21 +179,37 @@ class DevicePool:
         ports = await self.loading.load(name, path, shapes, cut, most_s)
         if old is not None:
             self.ladder.forget(old.network)
-            self._spawn(self.loading.retire(old, self._in_use))
+            self._spawn(self._forget(old, self.loading.retire(old, self._in_use)))
         return ports
 
     async def _cut_otherwise(self, model: LoadedModel, cut: str) -> None:
-        await self.load(model.network.name, model.path, model.shapes, cut)
+        await self._in_place_of(model, model.shapes, cut)
 
     async def _cut_by(self, model: LoadedModel, shapes: Shapes, most_s: float) -> None:
-        await self.load(model.network.name, model.path, shapes, most_s=most_s)
+        await self._in_place_of(model, shapes, content_of(model.key), most_s)
+        self.models[model.network.name].chosen = True
+
+    async def _in_place_of(
+        self, old: LoadedModel, shapes: Mapping[str, list[int]], cut: str, most_s: float = 0.0
+    ) -> None:
+        """The same network, cut otherwise: who gave its shapes, and what is usual of it, stays. Raises ModelError."""
+        await self.load(old.network.name, old.path, shapes, cut, most_s)
+        new, usual = self.models[old.network.name], self.costs.usual
+        new.given, new.chosen = old.given, old.chosen
+        usual[new.network.index] = usual.get(old.network.index, old.network.index)
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""
         old = self.loading.models.pop(name, None)
         self.costs.networks.pop(name, None)
         if old is not None:
-            self._spawn(self.loading.retire(old, self._in_use))
+            self._spawn(self._forget(old, self.loading.retire(old, self._in_use)))
+
+    async def _forget(self, old: LoadedModel, retired: Coroutine[object, object, None]) -> None:
+        """The next start cuts it by its trial: what clients chose does not stay on disk."""
+        await retired
+        if old.chosen and old.key not in {model.key for model in self.models.values()}:
+            await asyncio.to_thread(shutil.rmtree, self._cache / f"{old.key}{BLOCKS}", ignore_errors=True)
 
     def _in_use(self, network: Network) -> bool:
         jobs = [
@@ -204,10 +223,12 @@ class DevicePool:
     def explore(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
         """Whether the server has tried the size of a request that may be too long in a block, or what comes of it.
 
-        In both cases the network may be cut for such sizes, which can be waited for. Raises Unavailable.
+        In both cases the network may be cut for such sizes, which can be waited for.
         """
+        if self._closing:
+            raise Unavailable("the server is stopping")
         found = self.ladder.towards(tenant, job, bound_s)
-        cut = self.by_size.wanted(job, bound_s) if isinstance(found, bool) else None
+        cut = self.by_size.wanted(tenant, job, bound_s) if isinstance(found, bool) else None
         return found if cut is None else cut
 
     # --- requests --------------------------------------------------------------------------------------

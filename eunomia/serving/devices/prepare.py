@@ -1,44 +1,61 @@
 """The process that optimises and cuts a network while its device serves others.
 
-Started as ``python -m eunomia.serving.devices.prepare FILE CACHE SHAPES TARGET_S``; the result stays in the cache. It
-reads and writes whole networks, during which no other thread of its process could run.
+Started as ``python -m eunomia.serving.devices.prepare FILE CACHE SHAPES TARGET_S KEY MOST_S``; the result stays in the
+cache. It reads and writes whole networks, during which no other thread of its process could run.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 
 from eunomia.core.errors import EunomiaError, ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
-from eunomia.serving.devices.cutting import kept, prepare
+from eunomia.serving.devices.cutting import CutNetwork, kept, prepare
+from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
+from eunomia.serving.devices.priority import end_first
 
 POLITE = 3  # whose device it shares goes first
 UTF_8 = {"PYTHONIOENCODING": "utf-8:backslashreplace"}  # no name of a file is beyond its words
 MOST_S = 100.0  # less than the front end waits for a device that loads
+MOST_USED_S = 20  # of processor time, where clients chose the sizes
 REFUSED = 3  # exit status: its output says why
 
 
 def prepare_aside(
-    path: str, cache: str, shapes: Mapping[str, list[int]], target_s: float, key: str = ""
+    path: str,
+    cache: str,
+    shapes: Mapping[str, list[int]],
+    target_s: float,
+    key: str = "",
+    most_s: float = 0.0,
 ) -> None:
     """Run it to its end. ``key``: of the content, if that is known.
 
-    Raises ModelError in its words, or where it fails or hangs: no device tries that file.
+    ``most_s``: of a block, where clients chose the sizes; a cut with a longer one does not stay. 0 = it may. Raises
+    ModelError in its words, or where it fails or hangs: no device tries that file.
     """
     if kept(path, cache, dict(shapes), target_s, key) is not None:
         return
-    arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s)]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=MOST_S, env={**os.environ, **UTF_8},
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise ModelError(f"it was not optimised and cut within {MOST_S:.0f} s") from None
+    arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s), key, repr(most_s)]
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:  # of one that is ended, too
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
+                stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=MOST_S,
+                env={**os.environ, **UTF_8, "TMPDIR": scratch},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ModelError(f"it was not optimised and cut within {MOST_S:.0f} s") from None
+    if done.returncode == -signal.SIGXCPU:
+        raise ModelError(f"it was not cut within {MOST_USED_S} s of processor time")
     if done.returncode == REFUSED:
         raise ModelError(done.stdout.decode(errors="replace").strip())
     if done.returncode:
@@ -47,14 +64,35 @@ def prepare_aside(
         raise ModelError(f"the process that optimises it {how}{of_file}")
 
 
+def bound() -> None:
+    """Sizes may be made to take all: so long, and no more memory than is left of the device's."""
+    end_first()
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_USED_S if hard < 0 else min(MOST_USED_S, hard), hard))
+    if (most := resource.getrlimit(resource.RLIMIT_DATA)[0]) >= 0:
+        bound_memory(max(most - own_bytes(os.getppid()), LEAST_LEFT))
+
+
+def _check(cut: CutNetwork, most_s: float) -> None:
+    try:
+        cut.must_be_short(most_s)
+    except ModelError:
+        shutil.rmtree(cut.folder, ignore_errors=True)
+        raise
+
+
 def main(arguments: list[str]) -> int:
     """Entry point of the process."""
-    path, cache, shapes, target_s = arguments
+    path, cache, shapes, target_s, key, most_s = arguments
     os.nice(POLITE)
+    if float(most_s):
+        bound()
     try:
-        cut = prepare(path, cache, json.loads(shapes), float(target_s))
+        cut = prepare(path, cache, json.loads(shapes), float(target_s), key)
         if not cut.folder.exists():
             raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
+        if float(most_s):
+            _check(cut, float(most_s))
     except EunomiaError as error:
         print(error)
         return REFUSED

@@ -2,8 +2,9 @@
 
 Too long is ``LONGER`` times the run's estimate and ``FAR`` times what its tenant may hold a device for
 (``patience_s``). That follows from what the others were promised. Processor time counts: a core that somebody else took
-is not the run's fault. A size that never ran has no estimate that counts. A run that nobody's promise bounds, or that
-only waits, may last as long as ``Execution`` says, on the clock.
+is not the run's fault. Of a size that never ran the estimate counts ``UNSURE`` times, and each block for what its
+tenant may hold a device at most. A run that nobody's promise bounds, or that only waits, may last as long as
+``Execution`` says, on the clock.
 
 A node that goes on costs its process: after ``GRACE_S``, or after ``SHORT_GRACE_S`` where another stands by.
 
@@ -26,7 +27,7 @@ from eunomia.serving.devices.run import CLOSELY_S, OFTEN_S, SUSPECT_S, Run
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-LONGER, FAR, WELL = 10.0, 4.0, 3.0
+LONGER, FAR, WELL, UNSURE = 10.0, 4.0, 3.0, 2.0
 LEAST_S, LEAST_HELD_S = 0.1, 0.02  # of processor time: what is shorter may be a hiccup
 GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
 SHORT_GRACE_S = 1.5e-3  # of processor time since it heard of its end, where another process stands by
@@ -138,8 +139,9 @@ class Watching:
             return seen
         dispatcher, job = self._execution.dispatcher, run.job
         lane, sure, patience_s = dispatcher.lanes[device.index], dispatcher.sure(job), self.patience_s(job)
-        foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and sure else 0.0
-        seen.most_s = LONGER * foreseen_s + max(FAR * patience_s, LEAST_S)
+        foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s else 0.0
+        likely_s = 0.0 if job.network.untried else min(UNSURE * foreseen_s, patience_s * len(lane.due_s))
+        seen.most_s = (LONGER * foreseen_s if sure else likely_s) + max(FAR * patience_s, LEAST_S)
         if sure and patience_s < math.inf:
             factors = dispatcher.costs.run_factors.get(job.network.index)
             longest = max(1.0, factors[device.index].most) if factors else 1.0

@@ -18,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eunomia.core.arrays import Tensor
+from eunomia.core.errors import ModelError
 from eunomia.core.workers import leave_signals_to_the_server
 from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import aside
@@ -114,11 +115,14 @@ class Worker:
         place = message["path"], self._cache, message["shapes"], message["target_s"]
         known = {name: message[name] for name in ("known_s", "key") if name in message}
         try:
-            if self._networks and message["backend"] == "cpu":  # others may be in use
-                prepare_aside(*place, known.get("key", ""))
-            if "most_s" in message:
-                known["known_s"] = short_blocks(*place, message["most_s"])
+            key, most_s = known.get("key", ""), message.get("most_s", 0.0)
+            if message["backend"] == "cpu" and (self._networks or most_s):  # others may be in use
+                prepare_aside(*place, key, most_s)
+            if most_s:
+                known["known_s"] = short_blocks(*place, most_s, key)
             network = loader_of(message["backend"])(*place, message["whole_s"], **known)
+            if most_s and max(network.block_s) > most_s:
+                raise ModelError("its blocks do not load with such inputs, and the whole is too long")
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})
             return

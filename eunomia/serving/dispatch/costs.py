@@ -32,6 +32,7 @@ class Network:
     blocks: int
     whole: bool = False  # devices hold it in one piece too
     untried: bool = False  # no made-up input runs on it
+    rows: int = 1  # of the trial's input
 
 
 class CostBook:
@@ -63,7 +64,7 @@ class CostBook:
         self.run_factors: dict[int, list[Latest]] = {}
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
-        self.chosen = set[int]()  # networks of which a client chose the trial's sizes
+        self.usual = dict[int, int]()  # networks cut otherwise -> as which they were tried first
         self._guessed: set[int] = set()  # numbers of networks that never ran
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
         self._learn = compile_learning()
@@ -81,7 +82,7 @@ class CostBook:
         untried: bool = False,
     ) -> Network:
         """Room for a network whose times no device has measured yet; ``rows``, ``sizes``: of the trial's input."""
-        network = Network(self._count, name, self._grow(blocks), blocks, whole, untried)
+        network = Network(self._count, name, self._grow(blocks), blocks, whole, untried, rows)
         self._count += 1
         self.networks[name] = network
         self.run_factors[network.index] = [Latest(KEPT_RUNS, SAMPLED) for _ in self.factors]
@@ -172,7 +173,7 @@ class CostBook:
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
         self.apart.discard(network.index)
-        self.chosen.discard(network.index)
+        self.usual.pop(network.index, None)
         self._guessed.discard(network.index)
         self.run_factors.pop(network.index, None)
         for one in self._shapes.pop(network.index, ShapeClasses()).found.values():

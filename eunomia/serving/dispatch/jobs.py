@@ -18,13 +18,13 @@ _numbers = itertools.count(1)
 class Job:
     """One accepted request, from its arrival to its one answer.
 
-    ``payload`` belongs to whoever submitted it. ``batch``: rows of its input; ``sizes``: elements of each input, per
-    row; ``cost_row``: where the block times of its shape begin. ``together``: requests that run in the same batch with
-    it, itself not included. ``split``: numbers of those that shared a batch which the runtime refused, and have not run
-    alone since. ``probe``: it runs although it seems hopeless, to see whether it is. ``work_s``: what its blocks took,
-    in the mean they take ``expected_s``; ``worked_on``: the device, ``SEVERAL`` where there were more, or a batch.
-    ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose in the mean. ``stuck``: so often its tensors
-    found no room on the way to another device.
+    ``payload`` belongs to whoever submitted it. ``batch``: rows of its input; ``shapes``: of its inputs, in order of
+    name; ``sizes``: their elements per row; ``cost_row``: where the block times of its shape begin. ``together``:
+    requests that run in the same batch with it, itself not included. ``split``: numbers of those that shared a batch
+    which the runtime refused, and have not run alone since. ``probe``: it runs although it seems hopeless, to see
+    whether it is. ``work_s``: what its blocks took, in the mean they take ``expected_s``; ``worked_on``: the device,
+    ``SEVERAL`` where there were more, or a batch. ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose
+    in the mean. ``stuck``: so often its tensors found no room on the way to another device.
     """
 
     pair: int
@@ -38,6 +38,7 @@ class Job:
     )
     group: object = None  # jobs with equal groups may share a batch; None = never
     sizes: tuple[int, ...] = ()
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     payload: Any = None
     number: int = field(default_factory=lambda: next(_numbers))
     state: str = WAITING

@@ -118,4 +118,5 @@ def gather(state: State, job: Job) -> None:
 
 
 def _may_join(peer: Job, job: Job) -> bool:
-    return peer.group == job.group and peer.block == 0 and peer.pair == job.pair and peer is not job
+    alike = peer.network is job.network and peer.group == job.group and peer.pair == job.pair
+    return alike and peer.block == 0 and peer is not job

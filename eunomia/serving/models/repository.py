@@ -282,7 +282,8 @@ class Repository:
             else:
                 with suppress(ConfigError):
                     ports = presented(ports, entry.ports.get("reshapes", {}))
-                entry.ports = {**ports, "labels": entry.ports.get("labels", {})}
+                formats = entry.ports.get("formats", {})
+                entry.ports = {**ports, "labels": entry.ports.get("labels", {}), "formats": formats}
             raise
 
     def away(self, key: str, why: str) -> None:

@@ -54,9 +54,10 @@ class _Probe:
 
 
 def too_large(tenant: str, longest_s: float, bound_s: float) -> TooLarge:
-    """Why an input does not run."""
+    """Why an input does not run; inf = it is too long for a trial, and nobody knows how long it is."""
+    length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "too long"
     return TooLarge(
-        f"an input of this size may hold a device for {longest_s * 1e3:.0f} ms without a pause; tenant "
+        f"an input of this size may hold a device for {length} without a pause; tenant "
         f"'{tenant}' may {bound_s * 1e3:.0f} ms, for the deadlines of others: send fewer rows or less"
     )
 
@@ -67,6 +68,7 @@ class Holding:
     def __init__(self, state: State, directory: Directory, most_s: float | None = None) -> None:
         self._state, self._directory, self.most_s = state, directory, most_s
         self.explore: Callable[[str, Job, float], bool | Known] = lambda tenant, job, bound_s: False
+        self.helped: Callable[[str, Job], bool] = lambda tenant, job: False  # whether a cut may
         self._shortest: list[tuple[float, str]] = []  # deadlines of the two tenants with the shortest
         self._read_s = -math.inf
         self._trial_s: dict[int, float] = {}  # longest block of the trial, by number of network
@@ -94,9 +96,10 @@ class Holding:
         if self._probed(grant.name, job, found=found):
             return None
         self._say(job, longest_s, bound_s)
-        if not (found or seen_s or self._state.costs.evident(job.cost_row)):
+        known = seen_s or self._state.costs.evident(job.cost_row)
+        if not (found or known):
             raise self._untried(grant.name, job, longest_s)
-        raise too_large(grant.name, longest_s, bound_s)
+        raise too_large(grant.name, longest_s if known else math.inf, bound_s)
 
     def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
         """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
@@ -155,7 +158,9 @@ class Holding:
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0)
         longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
         probe = self._probes.get((grant.name, job.network.name))
-        if longest_s > bound_s and probe is not None and job.accepted_s < probe.due_s:
+        if longest_s <= bound_s or probe is None or job.accepted_s >= probe.due_s:
+            return
+        if not self.helped(grant.name, job):
             raise too_large(grant.name, longest_s, bound_s)
 
     def ran(self, tenant: str, job: Job, took_s: float) -> None:
@@ -216,13 +221,12 @@ class Holding:
 
     def _least(self, job: Job, bound_s: float) -> float:
         network = job.network
-        if (
-            self._strange(network) or network.index in self._state.costs.chosen
-        ):  # nobody who may say what is usual
+        if self._strange(network):  # a client chose the input by which it is known
             return max(bound_s, LEAST_S)
-        if network.index not in self._trial_s:  # before anybody's input has moved it
-            trial_s = self._state.costs.longest_s(network, network.first_row)
-            self._trial_s[network.index] = trial_s
+        usual = self._state.costs.usual.get(network.index, network.index)
+        if usual not in self._trial_s:  # before anybody's input has moved it
+            trial_s = self._state.costs.longest_s(network, network.first_row) * network.rows
+            self._trial_s[usual] = trial_s
             if max(bound_s, LEAST_S) < trial_s < math.inf:
                 log.warning(
                     "'%s' holds a device for %.0f ms without a pause even with its trial's sizes, and others can "
@@ -231,7 +235,7 @@ class Holding:
                     trial_s * 1e3,
                     bound_s * 1e3,
                 )
-        return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
+        return max(bound_s, LEAST_S, USUAL * self._trial_s[usual])
 
     @staticmethod
     def _strange(network: Network) -> bool:

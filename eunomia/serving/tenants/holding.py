@@ -82,9 +82,12 @@ class Holding:
     def check(self, grant: Grant, job: Job) -> Known | None:
         """None: it may run. Else ask again once the server has found out. Raises TooLarge, Unavailable, Refused."""
         self.vain.check(grant.name, job)
-        bound_s = self.bound_s(grant.name)
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0
-        if not seen_s and self._state.costs.evident(job.cost_row) and self._state.rest_s(job) <= bound_s:
+        rest_s = self._state.rest_s(job) if self._state.costs.evident(job.cost_row) else math.inf
+        if not seen_s and rest_s <= LEAST_S:
+            return None
+        bound_s = self.bound_s(grant.name)
+        if not seen_s and rest_s <= bound_s:
             return None
         bound_s = self._least(job, bound_s)
         longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
@@ -166,6 +169,8 @@ class Holding:
     def ran(self, tenant: str, job: Job, took_s: float) -> None:
         """A run has ended after so long."""
         key, held_s = (tenant, job.cost_row), took_s / job.network.blocks
+        if held_s <= LEAST_S and job.network.index in self._trial_s and not (self._seen_s or self._probes):
+            return
         if held_s > FAR * (bound_s := self._least(job, self.bound_s(tenant))):
             own = self._probes.setdefault((tenant, job.network.name), _Probe(0.0, SEEN_S))
             if key not in self._seen_s:  # who waits for it goes on to wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -41,21 +42,25 @@ KINDS = {
 }
 
 
-def config_error(error: ValidationError, data: object, source: str) -> ConfigError:
-    """One ConfigError for everything pydantic found, one sentence per finding."""
-    sentences = list(dict.fromkeys(f"{source}: {_sentence(detail, data)}" for detail in error.errors()))
+def config_error(error: ValidationError, data: object, source: str, own: Collection[str] = ()) -> ConfigError:
+    """One ConfigError for everything pydantic found, one sentence per finding. ``own``: keys of the file itself."""
+    sentences = list(dict.fromkeys(f"{source}: {_sentence(detail, data, own)}" for detail in error.errors()))
     more = len(sentences) - SHOWN
     tail = [f"{source}: and {more} more"] if more > 0 else []
     return ConfigError("\n".join(sentences[:SHOWN] + tail))
 
 
-def _sentence(detail: ErrorDetails, data: object) -> str:
+def _sentence(detail: ErrorDetails, data: object, own: Collection[str]) -> str:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     path = key_path(detail["loc"], data, absent_last=kind == "missing")
     where = path or "the file"
     if kind == "missing":
         parent, _, key = path.rpartition(".")
         return f"{parent or 'the file'} lacks the key '{key}'"
+    if kind == "unknown_key" and path and context["key"] in own:
+        return f"{path}: '{context['key']}' is no key of this table but of the file: write it above the first [[table]]"
+    if kind == "list_type" and isinstance(value, dict) and "." not in path:
+        return f"{where} is one table; write [[{path}]], for each"
     if kind in ("unknown_key", "wrong"):
         return f"{path}: {detail['msg']}" if path else str(detail["msg"])
     if kind in LIMITS:

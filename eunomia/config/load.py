@@ -58,7 +58,7 @@ def with_values(scenario: Scenario, values: Table) -> Scenario:
 def read_table(path: Path, what: str = "scenario") -> Table:
     """The raw content of a file; ``what`` it holds, for complaints. Raises ConfigError."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); a {what} is TOML") from None
     except OSError as error:

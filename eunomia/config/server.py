@@ -344,14 +344,14 @@ def server_from(data: Table, overrides: Iterable[str], source: str, folder: Path
     texts = list(overrides)
     changed = apply_overrides(data, parse_overrides(texts))
     for table in ("device", "tenant"):
-        if table not in changed:
+        if table not in changed and changed.keys() <= ServerConfig.model_fields.keys():
             raise ConfigError(f"{source}: there is no [[{table}]]; a server needs one at least")
     try:
         return ServerConfig.model_validate(changed, context={"folder": folder})
     except ValidationError as error:
         if texts and _valid(data, folder):
             source += "".join(f" --set {text}" for text in texts)
-        raise config_error(error, changed, source) from None
+        raise config_error(error, changed, source, ServerConfig.model_fields) from None
 
 
 def _valid(data: Table, folder: Path | None) -> bool:

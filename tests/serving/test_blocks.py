@@ -17,7 +17,14 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import optimise, session_options
-from eunomia.serving.blocks.plan import _events, _shortest_s, choose_cuts, node_times_s, plan_blocks
+from eunomia.serving.blocks.plan import (
+    _events,
+    _shortest_s,
+    choose_cuts,
+    choose_finely,
+    node_times_s,
+    plan_blocks,
+)
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
@@ -126,6 +133,44 @@ def test_blocks_last_as_long_as_asked() -> None:
         0,
         5,
     ]  # after the cut at 4 too little is left
+
+
+def masked(layers: int) -> onnx.ModelProto:
+    """Each layer reads three masks, as exporters compute them once, in front of all layers."""
+    nodes = [helper.make_node("Sin", ["x"], ["x0"])]
+    nodes += [helper.make_node(kind, ["x"], [f"mask{n}"]) for n, kind in enumerate(("Cos", "Neg", "Abs"))]
+    for n in range(layers):
+        nodes.append(helper.make_node("MatMul", ["w", f"x{n}"], [f"m{n}"]))
+        nodes.append(helper.make_node("Sum", [f"m{n}", "mask0", "mask1", "mask2"], [f"x{n + 1}"]))
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [256, "n"]) for name in ("x", f"x{layers}")
+    ]
+    weights = [numpy_helper.from_array(np.eye(256, dtype=np.float32)[::-1].copy() * 0.5, "w")]
+    graph = helper.make_graph(nodes, "masked", ports[:1], ports[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_network_whose_masks_cross_all_layers_is_cut(tmp_path: Path) -> None:
+    """Transformers of torch's exporter were one block, however long: sizes and masks live as long as the last layer."""
+    path = tmp_path / "masked.onnx"
+    path.write_bytes(masked(layers=8).SerializeToString())
+    optimised = optimise(path, tmp_path / "cache")
+    x = np.random.default_rng(0).random((256, 300), np.float32)
+    plan = plan_blocks(optimised, {"x": x}, 1e-9)
+    assert len(plan.blocks) > 8 and max(len(block.inputs) for block in plan.blocks) == 4
+    network = load_network(str(path), str(tmp_path / "cache"), {"x": [256, 300]}, 1e-9)
+    live = live_of({"x": x})
+    for n in range(network.blocks):
+        live = network.run_block(n, live)
+    whole = ort.InferenceSession(str(path), session_options(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(array_of(live["x8"]), whole.run(None, {"x": x})[0])
+
+
+def test_wide_cuts_are_for_long_blocks_alone() -> None:
+    cuts, wide = cut_points(branchy(), 2), cut_points(branchy(), 3)
+    assert {cut.position for cut in wide} - {cut.position for cut in cuts} == {3}
+    for times_s, places in (([1.0] * 5, [0, 2, 4, 5]), ([1.0, 1.0, 2.0, 2.0, 1.0], [0, 2, 3, 4, 5])):
+        assert [cut.position for cut in choose_finely(cuts, wide, times_s, 1.9)] == places
 
 
 def test_a_second_call_reads_the_result_and_a_damaged_one_is_made_again(tmp_path: Path) -> None:

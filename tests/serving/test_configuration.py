@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import socket
 import threading
@@ -272,6 +273,37 @@ def test_what_a_server_cannot_do_without_is_named(tmp_path: Path, monkeypatch: p
         ConfigError, match=r"device 'gpu': .* needs the package torch, .* pip install 'eunomia\[learn\]'"
     ):
         server_options(torch)
+
+
+FIRST = """network = [{ name = "n", builtin = "mobilenet-v2" }]
+anonymous = true
+"""
+TABLES = """
+[[device]]
+name = "cpu"
+[[tenant]]
+name = "gold"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('tenants = [{ name = "gold" }]', "unknown key 'tenants'; did you mean 'tenant'?"),
+        (TABLES.replace("[[tenant]]", "[tenant]"), "tenant is one table; write [[tenant]], for each"),
+        (TABLES + "http_port = 8000", "tenant.gold: 'http_port' is no key of this table but of the file"),
+    ],
+)
+def test_first_steps_in_toml_that_go_wrong(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "box.toml").write_text(FIRST + text)
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        load_server(tmp_path / "box.toml")
+
+
+def test_a_file_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    """Editors of Windows write one: "Invalid statement (at line 1, column 1)" was said of a line without a fault."""
+    (tmp_path / "box.toml").write_text(FIRST + TABLES, encoding="utf-8-sig")
+    assert load_server(tmp_path / "box.toml").tenant[0].name == "gold"
 
 
 def test_tables_that_are_missing_are_called_as_they_are_written() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
-MAX_LIVE = 2  # tensors that may cross a cut
+MAX_LIVE = 2  # tensors that may cross a cut, where that makes short blocks
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 TARGET_S = (
     1.5e-3  # a block's length: a boundary costs 0.03 to 0.15 ms, and is what an urgent request waits for
 )
+LONG, WIDE = 2.0, 32  # blocks of so many targets are cut where up to so many tensors cross
 RUNS = 5  # of the whole network that are timed, after one that is not
 
 
@@ -64,12 +66,15 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
 
 def cut_by(optimised: Optimised, times_s: Sequence[float], target_s: float) -> BlockPlan:
     """The same by times that are known, of each node."""
-    cuts = cut_points(optimised.model)
-    chosen, types = _with_types(optimised, choose_cuts(cuts, times_s, target_s))
+    cuts, wide = cut_points(optimised.model), cut_points(optimised.model, WIDE)
+    chosen, types = _with_types(optimised, choose_finely(cuts, wide, times_s, target_s))
     if len(types) < len({name for cut in chosen[1:-1] for name in cut.live}):
-        _, types = _with_types(optimised, cuts)
-        fit = [cut for cut in cuts[1:-1] if types.keys() >= {*cut.live}]
-        chosen = choose_cuts([cuts[0], *fit, cuts[-1]], times_s, target_s)
+        _, types = _with_types(optimised, wide)
+        cuts, wide = (
+            [cut for cut in some if cut in (some[0], some[-1]) or types.keys() >= {*cut.live}]
+            for some in (cuts, wide)
+        )
+        chosen = choose_finely(cuts, wide, times_s, target_s)
     total = np.concatenate([[0.0], np.cumsum(times_s)])
     return BlockPlan(
         optimised.key,
@@ -109,6 +114,24 @@ def _kept_times(path: Path, nodes: int) -> list[float]:
     return times_s if fits and all(isinstance(t, float) and 0.0 <= t < 1e6 for t in times_s) else []
 
 
+def choose_finely(
+    cuts: Sequence[Cut], wide: Sequence[Cut], times_s: Sequence[float], target_s: float
+) -> list[Cut]:
+    """``cuts`` where these make short blocks, and ``wide`` ones inside what lasts ``LONG`` times the target or more.
+
+    Exporters compute sizes and masks once, so that they cross all layers of a network, beside what goes through these.
+    """
+    total = np.concatenate([[0.0], np.cumsum(times_s)])
+    chosen = choose_cuts(cuts, times_s, target_s)
+    found = chosen[:1]
+    for begin, end in pairwise(chosen):
+        if total[end.position] - total[begin.position] >= LONG * target_s:
+            inside = [cut for cut in wide if begin.position < cut.position < end.position]
+            found += choose_cuts([begin, *inside, end], times_s, target_s)[1:-1]
+        found.append(end)
+    return found
+
+
 def choose_cuts(cuts: Sequence[Cut], times_s: Sequence[float], target_s: float) -> list[Cut]:
     """Greedy from the front: the next cut at which the block has lasted ``target_s``.
 
@@ -118,7 +141,7 @@ def choose_cuts(cuts: Sequence[Cut], times_s: Sequence[float], target_s: float) 
     chosen = [cuts[0]]
     for cut in cuts[1:-1]:
         lasted_s = total[cut.position] - total[chosen[-1].position]
-        rest_s = total[-1] - total[cut.position]
+        rest_s = total[cuts[-1].position] - total[cut.position]
         if lasted_s >= target_s and rest_s >= 0.5 * target_s:
             chosen.append(cut)
     return [*chosen, cuts[-1]]

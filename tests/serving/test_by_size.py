@@ -103,7 +103,7 @@ class Cut:
         self.given, self.run_s = list[dict[str, list[int]]](), run_s
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
-        costs: Any = SimpleNamespace(rest_s=lambda network, row: ([self.run_s], [self.run_s]))
+        costs: Any = SimpleNamespace(least_s=lambda network, row: self.run_s)
         clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
         self.by_size = BySize([device], self.loading, costs, clock, self.load)
 
@@ -137,6 +137,7 @@ def test_all_that_come_meanwhile_wait_for_the_same_cut_and_follow_it() -> None:
         cut = Cut(None)
         first, other = cut.job(400), cut.job(7)
         ended = cut.by_size.wanted(first, 0.025)
+        cut.run_s = 2.0  # so it seems, by the times before the cut: such a one was refused
         assert ended is not None and cut.by_size.wanted(other, 0.025) is ended
         cut.ports = ports or cut.ports
         await ended

@@ -102,10 +102,12 @@ class BySize:
     def helps(self, job: Job) -> bool:
         """Whether its network is being cut anew, or may be for its size, now or after a pause."""
         model = self._loading.models.get(job.network.name)
-        if model is None or not self._may(model, job):
+        if model is None:
             return False
         tries = self._tries_of(model)
-        return tries.ended is not None or (tries.count < MOST and self._larger(model, job) is not None)
+        if tries.ended is not None and model.network is job.network:  # what it takes then is known better
+            return True
+        return tries.count < MOST and self._may(model, job) and self._larger(model, job) is not None
 
     def _over(self, tries: _Tries) -> None:
         if self._ended is not None and not self._ended.done():
@@ -134,13 +136,14 @@ class BySize:
         """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""
         ours = not model.given or self._tries_of(model).count > 0
         there = model.network is job.network and not job.network.untried and bool(model.key)
-        takes_s = self._costs.rest_s(job.network, job.cost_row)[0][0]
-        return ours and there and takes_s <= LONGEST_S and all(stays(device) for device in self._devices)
+        if not (ours and there and all(stays(device) for device in self._devices)):
+            return False
+        return self._costs.least_s(job.network, job.cost_row) <= LONGEST_S
 
     def _larger(self, model: LoadedModel, job: Job) -> Shapes | None:
         """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so."""
         tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
-        if job.rows * self._costs.rest_s(job.network, job.cost_row)[0][0] > LONGEST_S:
+        if job.rows * self._costs.least_s(job.network, job.cost_row) > LONGEST_S:
             rows = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
             shapes = with_rows_of(tried, shapes, rows)
         tries = self._tries_of(model)

@@ -110,8 +110,8 @@ class BySize:
         return tries.count < MOST and self._may(model, job) and self._larger(model, job) is not None
 
     def _over(self, tries: _Tries) -> None:
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+        if self._ended is not None:
+            _end(self._ended)
         self._ended = tries.ended = None
         tries.due_s = self._clock.now_s() + PAUSE_S * 2.0 ** (tries.count - 1)
 
@@ -197,5 +197,10 @@ def _rest(tries: _Tries, pause_s: float) -> Known:
     if tries.rested is None or tries.rested.done():
         loop = asyncio.get_running_loop()
         tries.rested = rested = loop.create_future()
-        loop.call_later(pause_s, lambda: rested.done() or rested.set_result(None))
+        loop.call_later(pause_s, _end, rested)
     return tries.rested
+
+
+def _end(known: Known) -> None:
+    if not known.done():
+        known.set_result(None)

@@ -133,7 +133,7 @@ class Cut:
         self.given, self.run_s = list[dict[str, list[int]]](), run_s
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
-        costs: Any = SimpleNamespace(rest_s=lambda network, row: ([self.run_s], [self.run_s]))
+        costs: Any = SimpleNamespace(least_s=lambda network, row: self.run_s)
         clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
         self.by_size = BySize([device], self.loading, costs, clock, self.load)
 
@@ -172,6 +172,7 @@ def test_all_that_come_meanwhile_wait_for_the_same_cut_and_follow_it() -> None:
         cut = Cut(None)
         first, other = cut.job(400), cut.job(7)
         ended = cut.by_size.wanted("gold", first, 0.025)
+        cut.run_s = 2.0  # so it seems, by the times before the cut: such a one was refused
         assert ended is not None and cut.by_size.wanted("bronze", other, 0.025) is ended
         await ended
         cut.by_size.follow(other)
@@ -211,7 +212,7 @@ def test_what_takes_longer_counts_as_larger_whatever_its_sizes() -> None:
     assert cut.asked(100)
     cut.now_s = 1e6
     rows_s = {10: 0.1, 0: 0.19}  # what it was cut by, and what is asked
-    costs: Any = SimpleNamespace(rest_s=lambda network, row: ([rows_s[row]], [rows_s[row]]))
+    costs: Any = SimpleNamespace(least_s=lambda network, row: rows_s[row])
     cut.by_size._costs = costs
     assert not cut.asked(90), "noise"
     rows_s[0] = 0.3

@@ -184,7 +184,7 @@ def test_what_others_take_of_the_core_is_no_time_of_a_step() -> None:
 class Blocks:
     """A network of three blocks."""
 
-    blocks, ones, ports, clock = 3, False, {"inputs": PORTS}, LoadedNetwork.clock
+    blocks, ones, ports, clock = 3, False, {"inputs": PORTS}, staticmethod(LoadedNetwork.clock)
 
     def run_block(self, n: int, live: Live) -> Live:
         """Each adds its number."""

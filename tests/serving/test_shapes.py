@@ -170,6 +170,20 @@ def test_a_new_shape_is_read_off_a_curve_not_off_the_mean_of_others() -> None:
     assert means_s == pytest.approx([3e-3, 168e-3]), "the digital twin has a time for each shape"
 
 
+def test_what_a_new_shape_takes_at_least_is_in_proportion_to_the_largest_that_ran() -> None:
+    """Pictures of 30 ms counted as 2 s, by two steps close together of which one was slow, and no cut was made."""
+    book = CostBook(1)
+    network = book.add("net", 1, rows=1, sizes=[1])
+    book.measured(network, 0, [1e-3])
+    for size, took_s in ((1000, 2e-3), (1300, 4e-3)):
+        book.learn(network, 0, 0, [took_s], 1, book.row_of(network, 1, [size]))
+    wanted = book.row_of(network, 1, [13_000])
+    assert book.rest_s(network, wanted)[0][0] > 0.3
+    assert 0.02 < book.least_s(network, wanted) < 0.05
+    ran = book.row_of(network, 1, [1300])
+    assert book.least_s(network, ran) == book.rest_s(network, ran)[0][0]
+
+
 def test_classes_of_a_network_are_bounded() -> None:
     book = CostBook(1)
     network = book.add("net", 1, sizes=[1, 1])

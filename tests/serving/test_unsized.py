@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eunomia.serving.dispatch.clock import ManualClock
+from eunomia.serving.dispatch.costs import Network
+from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.server import Server
+from eunomia.serving.tenants.bodies import Bodies
+from eunomia.serving.tenants.unsized import Later, Unsized, Wait
 from tests.patience import PATIENCE_S, until
 from tests.serving.live import GOLD, SIDE, SILVER, ask, running
 
@@ -150,3 +156,31 @@ def test_a_network_that_is_unloaded_meanwhile_stays_for_those_who_wait(tmp_path:
                 assert ask(server, "POST", "/v2/repository/models/small/unload", "eun_admin-key")[0] == 200
                 trials.end(found=False)
                 assert answer.result(PATIENCE_S).shape == (2, 10)
+
+
+def test_a_hundred_that_have_waited_for_the_same_go_on_turn_by_turn() -> None:
+    """All in one turn of the event loop, they would hold everybody up."""
+
+    async def main() -> None:
+        loop, seen, turn = asyncio.get_running_loop(), list[int](), [0]
+        unsized = Unsized(ManualClock(), Bodies(2**20), set(), lambda job: None)
+        known: asyncio.Future[None] = loop.create_future()
+
+        def enter() -> Any:
+            seen.append(turn[0])
+            done: asyncio.Future[dict[str, Any]] = loop.create_future()
+            done.set_result({})
+            return done
+
+        def later() -> Later:
+            return Later("gold", Job(0, Network(0, "net", 0, 1), 0.0), 1, enter, lambda error: None)
+
+        answers = [unsized.answer(later(), Wait(known)) for _ in range(100)]
+        await asyncio.sleep(0)
+        known.set_result(None)
+        while not all(answer.done() for answer in answers):
+            turn[0] += 1
+            await asyncio.sleep(0)
+        assert len(seen) == 100 and max(Counter(seen).values()) <= 2
+
+    asyncio.run(main())

@@ -105,11 +105,13 @@ class BySize:
     def helps(self, tenant: str, job: Job) -> bool:
         """Whether its network is being cut anew, or may be for its size, now or after a pause."""
         model = self._loading.models.get(job.network.name)
-        if model is None or not self._may(model, job):
+        if model is None:
             return False
         tries = self._tries_of(model)
-        may = tries.count[tenant] < MOST and self._larger(tenant, model, job) is not None
-        return tries.ended is not None or may
+        if tries.ended is not None and model.network is job.network:  # what it takes then is known better
+            return True
+        may = tries.count[tenant] < MOST and self._may(model, job)
+        return may and self._larger(tenant, model, job) is not None
 
     def _over(self, tries: _Tries) -> None:
         _end(tries.ended)
@@ -139,8 +141,7 @@ class BySize:
         """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""
         there = model.network is job.network and not job.network.untried and bool(model.key)
         ours = there and not model.given and all(stays(device) for device in self._devices)
-        takes_s = self._costs.rest_s(job.network, job.cost_row)[0][0]
-        return ours and takes_s <= LONGEST_S
+        return ours and self._costs.least_s(job.network, job.cost_row) <= LONGEST_S
 
     def _larger(self, tenant: str, model: LoadedModel, job: Job) -> Shapes | None:
         """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so.
@@ -149,7 +150,7 @@ class BySize:
         """
         tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
         takes_s, tried_s = (
-            rows * self._costs.rest_s(job.network, first_row)[0][0]
+            rows * self._costs.least_s(job.network, first_row)
             for rows, first_row in ((job.rows, job.cost_row), (job.network.rows, job.network.first_row))
         )
         if takes_s > LONGEST_S:
@@ -204,8 +205,8 @@ def _rest(tries: _Tries, pause_s: float) -> Known:
     """Done when it is over."""
     if tries.rested is None or tries.rested.done():
         loop = asyncio.get_running_loop()
-        tries.rested = loop.create_future()
-        loop.call_later(pause_s, _end, tries.rested)
+        tries.rested = rested = loop.create_future()
+        loop.call_later(pause_s, _end, rested)
     return tries.rested
 
 

@@ -280,6 +280,22 @@ class CostBook:
         ]
         return max(min(smaller, default=0.0), self._longest_s(network, first_row))
 
+    def least_s(self, network: Network, first_row: int) -> float:
+        """What one row of a class takes; of one that never ran, if time grows no faster than elements do.
+
+        The curve may be steep where what was measured lies close together, and a little of it was chance.
+        """
+        foreseen_s = self.rest_s(network, first_row)[0][0]
+        if first_row in self._evident or network.index not in self._shapes:
+            return foreseen_s
+        wanted = self._class_at(network, first_row).elements
+        smaller = [
+            self.rest_s(network, one.first_row)[0][0] * wanted / one.elements
+            for one in self._shapes[network.index].found.values()
+            if one.first_row in self._evident and one.elements <= wanted
+        ]
+        return min([foreseen_s, *smaller])
+
     def _longest_s(self, network: Network, first_row: int) -> float:
         to_the_end = self.rest_s(network, first_row)[0]
         return max(now - later for now, later in pairwise(to_the_end))

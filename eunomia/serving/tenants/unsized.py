@@ -1,7 +1,8 @@
 """Requests of sizes that never ran wait, within their deadlines, until the server knows what they take.
 
 They count among their tenant's requests. What they hold of the server's memory is in their tenant's account of bodies,
-and one tenant may have ``MOST`` of them.
+and one tenant may have ``MOST`` of them. Those that have waited for the same go on one after the other, each in a turn
+of the event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from eunomia.serving.protocol.errors import ServingError, Unavailable
 from eunomia.serving.tenants.bodies import Bodies
 from eunomia.serving.tenants.holding import Known
 
-MOST = 32  # of one tenant
+MOST = 128  # of one tenant
 SOON_S = 0.2  # until somebody asks again who could not wait
 
 
@@ -52,6 +53,7 @@ class Unsized:
     def __init__(self, clock: Clock, bodies: Bodies, jobs: set[Job], follow: Callable[[Job], None]) -> None:
         self._clock, self._bodies, self._jobs, self._follow = clock, bodies, jobs, follow
         self._waiting = Counter[str]()
+        self._door = asyncio.Lock()
 
     def answer(self, later: Later, entered: Answer | Wait) -> Answer:
         """What the request gets in the end."""
@@ -85,6 +87,8 @@ class Unsized:
             self._jobs.add(job)
             try:
                 done, _ = await asyncio.wait([known], timeout=left_s if math.isfinite(left_s) else None)
+                async with self._door:
+                    await asyncio.sleep(0)
             finally:
                 self._jobs.discard(job)
                 self._waiting[tenant] -= 1

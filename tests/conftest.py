@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch: in small networks more only wait for each other
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as `make suite`: each child would compile every module anew
 BOUNDS_EXAMPLES = 5  # of each property where all indices are checked (tests/inference/test_bounds.py)
 DEEPER = 20  # so many times the examples, in the profile "deep"
@@ -111,6 +113,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         longest_first(items)
     if PROFILE in EXAMPLES:
         change_examples(items, EXAMPLES[PROFILE])
+
+
+def pytest_runtest_setup() -> None:
+    """PyTorch has one thread again: a device of it takes every core, and its process is that of the tests."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -51,17 +52,17 @@ def one_process() -> Iterator[None]:
 LONGEST = (
     "tests/inference/test_bounds.py",
     "tests/cluster/policies/test_choice.py",
-    "tests/inference/policies/test_contract.py",
+    "tests/inference/policies/test_contract.py",  # and the others of TOGETHER
+    "tests/inference/lookahead/test_learned.py",
+    "tests/inference/lookahead/test_bound.py",
+    "tests/study/test_every_scenario.py",
     "tests/test_recipes.py",
     "tests/serving/test_hostile.py",
-    "tests/inference/lookahead/test_learned.py",  # goes with the two tests before it
     "tests/serving/test_takeover.py",
     "tests/serving/test_promotion.py",
     "tests/test_tutorials.py",  # most policies of test_contract are kept by then
-    "tests/inference/lookahead/test_bound.py",
     "tests/learning/agents/bdq/test_branching.py",
     "tests/learning/agents/ddpg/test_decide.py",
-    "tests/study/test_every_scenario.py",
     "tests/workload/test_torch_export.py",
     "tests/cluster/policies/test_peers.py",
     "tests/cluster/test_slurm_jobs.py",
@@ -90,6 +91,15 @@ LONGEST = (
 )
 
 
+# Of the same policies: in one process, what they compile is compiled once.
+TOGETHER = (
+    "tests/inference/policies/test_contract.py",
+    "tests/inference/lookahead/test_learned.py",
+    "tests/inference/lookahead/test_bound.py",
+    "tests/study/test_every_scenario.py",
+)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Files are dealt out in the order of collection, which is that of ``longest_first``."""
     gc.disable()  # until all tests are found: a third of the time would go into looking for what none of them drops
@@ -103,6 +113,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """With ``-n auto`` one more than cores: a third of the time, tests of servers wait for processes."""
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile`` the files of TOGETHER are dealt out as one."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByKin(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            name = nodeid.partition("::")[0]
+            return TOGETHER[0] if name in TOGETHER else name
+
+    return ByKin(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

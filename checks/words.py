@@ -82,7 +82,8 @@ def in_files(paths: Iterable[Path]) -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
         name = path.resolve().relative_to(ROOT) if path.resolve().is_relative_to(ROOT) else path
         if path.suffix == ".py":
-            found = [*retired(prose_of_source(text))] if ANY_RETIRED.search(text) else []  # tokens take seconds
+            may = ANY_RETIRED.search(text)  # to find tokens takes seconds
+            found = [*retired(prose_of_source(text))] if may else []
             if not str(name).startswith(LATER):
                 found += long_sentences(prose_of_docstrings(text))
         else:

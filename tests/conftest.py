@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch: in small networks more only wait for each other
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as `make suite`: each child would compile every module anew
 BOUNDS_EXAMPLES = 5  # of each property where all indices are checked (tests/inference/test_bounds.py)
 DEEPER = 20  # so many times the examples, in the profile "deep"
@@ -49,17 +52,17 @@ def one_process() -> Iterator[None]:
 LONGEST = (
     "tests/inference/test_bounds.py",
     "tests/cluster/policies/test_choice.py",
-    "tests/inference/policies/test_contract.py",
+    "tests/inference/policies/test_contract.py",  # and the others of TOGETHER
+    "tests/inference/lookahead/test_learned.py",
+    "tests/inference/lookahead/test_bound.py",
+    "tests/study/test_every_scenario.py",
     "tests/test_recipes.py",
     "tests/serving/test_hostile.py",
-    "tests/inference/lookahead/test_learned.py",  # goes with the two tests before it
     "tests/serving/test_takeover.py",
     "tests/serving/test_promotion.py",
     "tests/test_tutorials.py",  # most policies of test_contract are kept by then
-    "tests/inference/lookahead/test_bound.py",
     "tests/learning/agents/bdq/test_branching.py",
     "tests/learning/agents/ddpg/test_decide.py",
-    "tests/study/test_every_scenario.py",
     "tests/workload/test_torch_export.py",
     "tests/cluster/policies/test_peers.py",
     "tests/cluster/test_slurm_jobs.py",
@@ -88,6 +91,15 @@ LONGEST = (
 )
 
 
+# Of the same policies: in one process, what they compile is compiled once.
+TOGETHER = (
+    "tests/inference/policies/test_contract.py",
+    "tests/inference/lookahead/test_learned.py",
+    "tests/inference/lookahead/test_bound.py",
+    "tests/study/test_every_scenario.py",
+)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Files are dealt out in the order of collection, which is that of ``longest_first``."""
     gc.disable()  # until all tests are found: a third of the time would go into looking for what none of them drops
@@ -103,6 +115,21 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadfile`` the files of TOGETHER are dealt out as one."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByKin(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            name = nodeid.partition("::")[0]
+            return TOGETHER[0] if name in TOGETHER else name
+
+    return ByKin(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first for workers. With the profile "bounds" fewer examples, with "deep" more."""
     strange = [item.nodeid for item in items if " at 0x" in item.nodeid]
@@ -111,6 +138,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         longest_first(items)
     if PROFILE in EXAMPLES:
         change_examples(items, EXAMPLES[PROFILE])
+
+
+def pytest_runtest_setup() -> None:
+    """PyTorch has one thread again: a device of it takes every core, and its process is that of the tests."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

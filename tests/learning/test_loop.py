@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch").set_num_threads(1)  # small networks; more threads only wait for each other
+pytest.importorskip("torch")
 pytest.importorskip("gymnasium")
 from eunomia.config.algorithm import (  # noqa: E402
     BdqAlgorithm,

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-torch.set_num_threads(1)  # small networks; more threads only wait for each other
 pytest.importorskip("gymnasium")
 from eunomia.config.algorithm import SacAlgorithm  # noqa: E402
 from eunomia.core.errors import ConfigError, RecordError  # noqa: E402

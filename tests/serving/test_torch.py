@@ -18,7 +18,6 @@ from tests.serving.live import SIDE, running
 from tests.serving.test_server import IMAGE, ask, tritongrpc
 
 torch = pytest.importorskip("torch")
-torch.set_num_threads(1)  # small networks; more threads only wait for each other
 from eunomia.serving.devices.torch.network import device_of, load_torch_network  # noqa: E402
 from eunomia.serving.devices.torch.operators import function_of  # noqa: E402
 from eunomia.serving.models.convolutional import mobilenet_v2  # noqa: E402

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-torch.set_num_threads(1)
 from typer.testing import CliRunner  # noqa: E402
 
 from eunomia.cli.main import app  # noqa: E402

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-torch.set_num_threads(1)  # small networks; more threads only wait for each other
 from eunomia.config.algorithm import RelmasAlgorithm  # noqa: E402
 from eunomia.config.load import scenario_from  # noqa: E402
 from eunomia.core.errors import (  # noqa: E402

@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -343,9 +344,10 @@ def server_from(data: Table, overrides: Iterable[str], source: str, folder: Path
     """Validate a dictionary; raises ConfigError."""
     texts = list(overrides)
     changed = apply_overrides(data, parse_overrides(texts))
-    for table in ("device", "tenant"):
-        if table not in changed and changed.keys() <= ServerConfig.model_fields.keys():
-            raise ConfigError(f"{source}: there is no [[{table}]]; a server needs one at least")
+    lacking = [table for table in ("device", "tenant") if table not in changed]
+    unknown = changed.keys() - ServerConfig.model_fields.keys()
+    if lacking and not any(get_close_matches(key, lacking) for key in unknown):  # else that says more
+        raise ConfigError(f"{source}: there is no [[{lacking[0]}]]; a server needs one at least")
     try:
         return ServerConfig.model_validate(changed, context={"folder": folder})
     except ValidationError as error:

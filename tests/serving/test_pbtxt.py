@@ -176,6 +176,14 @@ def test_sizes_that_do_not_fit_are_told_to_be_of_that_file(tmp_path: Path) -> No
         )
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A server with a slip in ``models_dir`` started without a word, and answered "unknown model"."""
+    found = look_through(gone := tmp_path / "gone")
+    assert not found.networks and list(found.misnamed.values()) == [
+        f"'{gone}' is no folder: nothing of it is served until it is one"
+    ]
+
+
 def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = repository(tmp_path)
     assert not look_through(tmp_path).misnamed

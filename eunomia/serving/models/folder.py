@@ -87,6 +87,8 @@ class Found(NamedTuple):
 
 def look_through(folder: Path) -> Found:
     """All that there is to know of it."""
+    if not folder.is_dir():
+        return Found({}, {folder: f"'{folder}' is no folder: nothing of it is served until it is one"})
     renamed = _renamed(folder)
     files = {place: (path, file_beside(folder, path)) for place, path in files_of(folder, renamed).items()}
     names = {name for name, _ in files}

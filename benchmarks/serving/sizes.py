@@ -49,7 +49,7 @@ COLUMNS = (
 
 def asked(live: Live, tenant: str, model: str, port: str, picture: Picture) -> tuple[int, float]:
     """Status and seconds."""
-    body, headers = packed(port, picture)
+    body, headers = packed(port, picture, raw=True)
     line, begun_s = HTTPConnection(live.http, timeout=60.0), time.monotonic()
     line.request("POST", f"/v2/models/{model}/infer", body, {**headers, "X-Tenant-Id": tenant})
     answer = line.getresponse()

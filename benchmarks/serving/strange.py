@@ -26,11 +26,11 @@ STRANGE = {
 }
 
 
-def packed(name: str, array: npt.NDArray[np.float32]) -> tuple[bytes, dict[str, str]]:
-    """An inference request's body with one tensor, all binary, and the header that says how much of it is JSON."""
+def packed(name: str, array: npt.NDArray[np.float32], raw: bool = False) -> tuple[bytes, dict[str, str]]:
+    """A request's body with one tensor, and the header that says how much is JSON; ``raw``: its answer is to be so."""
     parameters = {"binary_data_size": array.nbytes}
     tensor = {"name": name, "datatype": "FP32", "shape": array.shape, "parameters": parameters}
-    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": raw}}).encode()
     return head + array.tobytes(), {"Inference-Header-Content-Length": str(len(head))}
 
 

@@ -220,9 +220,7 @@ class ServerConfig(Section):
     )
     models_dir: FilePath | None = None
     load_all: bool = False  # of models_dir, at each start; else an administrator loads what shall serve
-    versions: Annotated[int, Field(ge=1, le=100)] = (
-        1  # of models_dir/NAME/N: so many of the newest are served
-    )
+    versions: Annotated[int, Field(ge=1, le=100)] = 1  # of models_dir/NAME/N: so many of the newest
     database: DatabaseUrl | None = (
         None  # tenants live there: sqlite:///PATH or postgresql://...; the file's are added once
     )
@@ -342,8 +340,7 @@ def demo_server(overrides: Iterable[str] = ()) -> ServerConfig:
 
 def server_from(data: Table, overrides: Iterable[str], source: str, folder: Path | None) -> ServerConfig:
     """Validate a dictionary; raises ConfigError."""
-    texts = list(overrides)
-    changed = apply_overrides(data, parse_overrides(texts))
+    changed = apply_overrides(data, parse_overrides(texts := list(overrides)))
     lacking = [table for table in ("device", "tenant") if table not in changed]
     unknown = changed.keys() - ServerConfig.model_fields.keys()
     if lacking and not any(get_close_matches(key, lacking) for key in unknown):  # else that says more

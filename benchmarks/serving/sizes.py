@@ -36,10 +36,7 @@ NETWORKS = {
     "PP-OCRv4, recognition": ("ch_PP-OCRv4_rec_infer", LINE),
     "PP-OCRv4, detection": ("ch_PP-OCRv4_det_infer", PAGE),
 }
-TENANTS = {
-    "gold": {"objectives": [{"model": "small", "deadline_ms": DEADLINE_MS}]},
-    "bronze": {},
-}
+TENANTS = {"gold": {"objectives": [{"model": "small", "deadline_ms": DEADLINE_MS}]}, "bronze": {}}
 Picture = npt.NDArray[np.float32]
 COLUMNS = (
     "network; sizes; seeds; answered of 60; refusals; slowest answer, s|.1f; median, s|.2f; "
@@ -114,6 +111,8 @@ def measure(options: Options) -> Iterator[Table]:
         places = [Path(folder), *([Path(options.given["models"])] if "models" in options.given else [])]
         for name, (file, sizes) in NETWORKS.items():
             path = next((p for place in places if (p := place / f"{file}.onnx").exists()), None)
+            if path is None and len(places) > 1:
+                raise SystemExit(f"models={places[1]} holds no {file}.onnx")
             if path is not None:
                 found = [
                     bench.piece(partial(played, path, sizes, seed), network=name, seed=seed)

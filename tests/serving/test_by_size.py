@@ -198,6 +198,23 @@ def test_who_waited_for_long_follows_every_cut_and_nothing_that_somebody_loaded(
     assert loaded.network is old
 
 
+def test_who_looks_between_a_load_and_its_end_gives_nobody_more_tries() -> None:
+    """The network was loaded, and its cut did not know yet: its tries began anew."""
+    cut = Cut(*[None] * 10)
+    load = cut.by_size._load
+
+    async def looked_at(model: Any, shapes: dict[str, list[int]], most_s: float) -> None:
+        await load(model, shapes, most_s)
+        cut.by_size.helps("gold", cut.job(10_000))
+        await asyncio.sleep(0)
+
+    cut.by_size._load, length = looked_at, 10
+    for second in range(100):
+        cut.now_s = 1e4 * second
+        length *= 2 if cut.asked(length) else 1
+    assert len(cut.loads) == MOST
+
+
 def test_it_grows_with_what_is_sent_and_never_back() -> None:
     cut = Cut(None, None)
     assert cut.asked(100) and cut.loads == [[1, 100]]

@@ -85,12 +85,12 @@ class BySize:
     def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
         model = self._loading.models.get(job.network.name)
-        if model is None or not self.helps(tenant, job):
+        if model is None:
             return None
         tries = self._tries_of(model)
-        if tries.ended is not None:
+        if tries.ended is not None and model.network is job.network:  # what it takes then is known better
             return tries.ended
-        shapes = self._larger(tenant, model, job)
+        shapes = self._larger(tenant, tries, model, job)
         if shapes is None:
             return None
         if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
@@ -99,7 +99,8 @@ class BySize:
             return self._ended
         tries.count[tenant] += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
-        self.spawn(self._cut(tenant, model, shapes, bound_s)).add_done_callback(lambda _: self._over(tries))
+        cut = self._cut(tenant, tries, model, shapes, bound_s)
+        self.spawn(cut).add_done_callback(lambda _: self._over(tries))
         return self._ended
 
     def helps(self, tenant: str, job: Job) -> bool:
@@ -108,10 +109,8 @@ class BySize:
         if model is None:
             return False
         tries = self._tries_of(model)
-        if tries.ended is not None and model.network is job.network:  # what it takes then is known better
-            return True
-        may = tries.count[tenant] < MOST and self._may(model, job)
-        return may and self._larger(tenant, model, job) is not None
+        under_way = tries.ended is not None and model.network is job.network
+        return under_way or self._larger(tenant, tries, model, job) is not None
 
     def _over(self, tries: _Tries) -> None:
         _end(tries.ended)
@@ -143,11 +142,14 @@ class BySize:
         ours = there and not model.given and all(stays(device) for device in self._devices)
         return ours and self._costs.least_s(job.network, job.cost_row) <= LONGEST_S
 
-    def _larger(self, tenant: str, model: LoadedModel, job: Job) -> Shapes | None:
+    def _larger(self, tenant: str, tries: _Tries, model: LoadedModel, job: Job) -> Shapes | None:
         """Its sizes, with fewer rows where all take too long; None where a cut was by no smaller ones, or failed so.
 
-        Of axes that differ in cost, a tenant may have had it cut for long ones that are cheap: time counts, too.
+        Nor where there may be none. Of axes that differ in cost, a tenant may have had it cut for long ones that are
+        cheap: time counts, too.
         """
+        if tries.count[tenant] >= MOST or not self._may(model, job):
+            return None
         tried, shapes = sizes_tried(model), {name: [*sizes] for name, sizes in job.shapes}
         takes_s, tried_s = (
             rows * self._costs.least_s(job.network, first_row)
@@ -157,18 +159,21 @@ class BySize:
             leading = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
             shapes, takes_s = with_rows_of(tried, shapes, leading), takes_s * job.network.rows / job.rows
         larger = elements(shapes) > elements(tried) or takes_s > LONGER * tried_s
-        failed, until_s = self._tries_of(model).failed.get(tenant, (math.inf, 0.0))
+        failed, until_s = tries.failed.get(tenant, (math.inf, 0.0))
         most = failed if self._clock.now_s() < until_s else math.inf
         return shapes if larger and shapes != tried and elements(shapes) < most else None
 
-    async def _cut(self, tenant: str, model: LoadedModel, shapes: Shapes, bound_s: float) -> None:
+    async def _cut(
+        self, tenant: str, tries: _Tries, model: LoadedModel, shapes: Shapes, bound_s: float
+    ) -> None:
         name = model.network.name
         try:
             async with self.turn():
                 if self._loading.models.get(name) is model:
-                    shapes = await self._by_most(tenant, model, shapes, bound_s)
-                    self._tries[name].label = self._loading.models[name].label
-                    self._tries[name].before.append(model.network)
+                    shapes = await self._by_most(tenant, tries, model, shapes, bound_s)
+                    tries.label = self._loading.models[name].label
+                    tries.before.append(model.network)
+                    self._tries[name] = tries  # whoever looked between its load and now has begun anew
                     log.warning(
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
                         "its shapes",
@@ -180,7 +185,9 @@ class BySize:
         except ModelError as error:
             log.warning("'%s' is not cut for larger inputs: %s", name, error)
 
-    async def _by_most(self, tenant: str, model: LoadedModel, wanted: Shapes, bound_s: float) -> Shapes:
+    async def _by_most(
+        self, tenant: str, tries: _Tries, model: LoadedModel, wanted: Shapes, bound_s: float
+    ) -> Shapes:
         """The largest sizes by which it could be cut and loaded; raises ModelError."""
         shapes, tried = wanted, sizes_tried(model)
         fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
@@ -192,7 +199,7 @@ class BySize:
             except Away:
                 raise
             except ModelError:
-                self._tries_of(model).failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
+                tries.failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)
                 if halved == HALVINGS or self._clock.now_s() > late_s or not 0.0 < part < 1.0:

@@ -15,6 +15,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from eunomia.core.caches import cache_home
+
 COLUMNS = ("compute_s", "buffer_s", "dram_bytes", "energy_j")
 Columns = dict[str, list[float]]
 
@@ -23,8 +25,7 @@ def cache_dir() -> Path:
     """Where costs are kept."""
     if named := os.environ.get("EUNOMIA_CACHE"):
         return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "eunomia"
+    return cache_home() / "eunomia"
 
 
 def key_of(parts: list[object]) -> str:

@@ -263,7 +263,9 @@ def test_the_published_key_ends_in_a_database_that_has_it(
 
 def test_what_a_server_cannot_do_without_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=f"cache_dir = '{tmp_path}/file' cannot be written: File exists"):
+    with pytest.raises(
+        ConfigError, match=f"cache_dir = '{tmp_path}/file' cannot be written: File exists; set"
+    ):
         server_options(server_from({**SERVER, "cache_dir": "file"}, (), "f.toml", tmp_path))
     torch = server_from(
         {**SERVER, "cache_dir": "c", "device": [{"name": "gpu", "backend": "torch"}]}, (), "f.toml", tmp_path

@@ -14,10 +14,20 @@ from eunomia.serving.blocks import plan
 from eunomia.serving.blocks.optimise import Optimised, content_key
 from eunomia.serving.devices.cutting import kept, prepare
 from eunomia.serving.devices.network import load_network
+from eunomia.serving.devices.prepare import REFUSED
+from tests import children
 
 MANY = {"x": [64, 4]}
 CHAIN = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[n, 4] x) => (float[n, 4] y) { a = Sin (x) b = Softmax (a) y = Softmax (b) }"""
+
+LINEAR = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[n, 200] x) => (float[n, 200] y) { y = MatMul (x, w) }"""
+NARROW = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))  # for each file: as where the disk is full
+runpy.run_module("eunomia.serving.devices.prepare", run_name="__main__")
+"""
 
 
 @pytest.fixture
@@ -85,3 +95,16 @@ def test_a_damaged_plan_is_none(tmp_path: Path, file: str) -> None:
         (cut.folder / "plan.json").write_text(damaged)
         assert kept(file, cache, {}, 1e-3) is None
     assert prepare(file, cache, {}, 1e-3).folder == cut.folder
+
+
+def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    """It was called no ONNX file."""
+    square = onnx.numpy_helper.from_array(np.ones((200, 200), np.float32), "w")
+    model = onnx.parser.parse_model(LINEAR)
+    model.graph.initializer.append(square)
+    onnx.save(model, str(tmp_path / "square.onnx"))
+    words = [tmp_path / "square.onnx", tmp_path / "cache", "{}", "0.0015", "", "0.0"]
+    done = children.run(children.python("-c", NARROW, *words))
+    assert (done.returncode, done.stdout) == (
+        REFUSED, f"cannot write '{tmp_path}/cache': File too large\n",
+    ), done.stderr  # fmt: skip

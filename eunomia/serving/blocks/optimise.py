@@ -131,7 +131,15 @@ def _optimise_to(source: Path, target: Path, content: str, basic: bool) -> None:
             if keeps_outside(source):
                 options.add_session_config_entry(f"{OUTSIDE}_file_name", outside.name)
                 options.add_session_config_entry(f"{OUTSIDE}_min_size_in_bytes", "1024")
-            made = ort.InferenceSession(session_source(source), options, providers=["CPUExecutionProvider"])
+            try:
+                made = ort.InferenceSession(
+                    session_source(source), options, providers=["CPUExecutionProvider"]
+                )
+            except Exception:
+                (Path(stage) / "room").write_bytes(
+                    bytes(PIECE)
+                )  # the runtime does not say that a disk is full
+                raise
             ports = (*made.get_inputs(), *made.get_overridable_initializers())
             _tidy(Path(stage) / target.name, {port.name for port in ports})
             if content_key(source) != content:

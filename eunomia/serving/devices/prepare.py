@@ -15,7 +15,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
+from eunomia.core.atomic import clear_output_errors
 from eunomia.core.errors import EunomiaError, ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.devices.cutting import CutNetwork, kept, prepare
@@ -88,7 +90,8 @@ def main(arguments: list[str]) -> int:
     if float(most_s):
         bound()
     try:
-        cut = prepare(path, cache, json.loads(shapes), float(target_s), key)
+        with clear_output_errors(Path(cache)):
+            cut = prepare(path, cache, json.loads(shapes), float(target_s), key)
         if not cut.folder.exists():
             raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
         if float(most_s):

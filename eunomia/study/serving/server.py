@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from eunomia.config.device import DeviceConfig
 from eunomia.config.server import ServerConfig, demo_server, load_server
 from eunomia.contract.traits import CHARGE_ELSEWHERE, NAME
+from eunomia.core.caches import cache_home
 from eunomia.core.errors import ConfigError, within
 from eunomia.serving.devices.backends import must_be_installed
 from eunomia.serving.devices.places import place_must_be_installed
@@ -137,7 +138,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
     policy = resolve_policy(config.policy)
     with within("fallback"):
         load_policy(config.fallback)
-    cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
+    cache = usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
     for device in config.device:
         place_must_be_installed(device.name, device.on)
         if device.on == "process":
@@ -229,22 +230,20 @@ def _harvest(config: ServerConfig) -> HarvestOptions | None:
     return HarvestOptions(frozenset(told.tenants), told.forecast, told.step_ms * 1e-3, told.room)
 
 
-def _usable(cache: Path) -> Path:
+def usable(cache: Path) -> Path:
     """The folder, made; raises ConfigError when nothing can be written into it."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache):
             return cache
     except OSError as error:
-        raise ConfigError(f"cache_dir = '{cache}' cannot be written: {error.strerror}") from None
+        remedy = "set cache_dir in the server file, or XDG_CACHE_HOME, to a folder that this user may write"
+        raise ConfigError(f"cache_dir = '{cache}' cannot be written: {error.strerror}; {remedy}") from None
 
 
 def default_cache() -> Path:
     """Where optimised networks are kept."""
-    import os
-
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "eunomia" / "serving"
+    return cache_home() / "eunomia" / "serving"
 
 
 def _directory(config: ServerConfig, tell: Tell) -> Directory:

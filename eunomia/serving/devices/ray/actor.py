@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import tempfile
 import threading
@@ -14,6 +13,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_bytes
+from eunomia.core.caches import cache_home
 from eunomia.core.ray_client import Stamp, stamp_here
 from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.devices.arena import FLAGS, Arena
@@ -120,7 +120,7 @@ class DeviceActor:
 
 def cache_here() -> Path:
     """Of this user on this node; a new one where that cannot be written."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eunomia" / "ray"
+    folder = cache_home() / "eunomia" / "ray"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

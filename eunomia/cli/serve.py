@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,12 @@ from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from eunomia.serving.server import Server, ServerOptions
+
+BOUNDED = {(3, 12): 9, (3, 13): 2}  # from these on, asyncio says when a client reads too slowly
+UNREAD = (
+    "warning: this Python keeps answers that nobody reads without bound (CVE-2024-12254): pip install uvloop, or take "
+    "Python {} or later"
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -110,6 +117,9 @@ def _run(work: Coroutine[object, object, None]) -> None:
     try:
         import uvloop
     except ImportError:
+        release, least = sys.version_info[:2], BOUNDED.get(sys.version_info[:2], 0)
+        if sys.version_info.micro < least:
+            stderr().print(UNREAD.format(".".join(map(str, (*release, least)))))
         asyncio.run(work)
     else:
         uvloop.run(work)

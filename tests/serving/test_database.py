@@ -156,6 +156,7 @@ def test_after_closing_the_one_file_is_complete(tmp_path: Path) -> None:
     directory.close()
     (tmp_path / "backup").mkdir()
     shutil.copy(tmp_path / "tenants.db", tmp_path / "backup" / "tenants.db")
+    reader.detach()
     reader.close()
     again = DatabaseDirectory(f"sqlite:///{tmp_path / 'backup' / 'tenants.db'}")
     assert not again.is_new and again.by_key(key) == GOLD and again.by_key(revoked) is None

@@ -192,9 +192,11 @@ def fields(path: str = "/echo", **more: str) -> list[tuple[str, str]]:
     return [*(FIELDS | {":path": path}).items(), *more.items()]
 
 
-def head(number: int, path: str = "/echo", flags: int = frames.END_HEADERS) -> bytes:
+def head(
+    number: int, path: str = "/echo", flags: int = frames.END_HEADERS, more: Sequence[tuple[str, str]] = ()
+) -> bytes:
     """A call begins."""
-    return frames.frame(frames.HEADERS, flags, number, plain(fields(path)))
+    return frames.frame(frames.HEADERS, flags, number, plain([*fields(path), *more]))
 
 
 def plain(pairs: Sequence[tuple[str, str]]) -> bytes:

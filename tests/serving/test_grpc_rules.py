@@ -143,7 +143,7 @@ def test_what_cannot_be_unpacked_is_told(
 
 
 @pytest.mark.parametrize(
-    "path", [f"{OIP}NoSuchRpc", "/a.b.C/Method", "/", "", "*", f"{OIP}ModelInfer/", "/" + "a" * 5000]
+    "path", [f"{OIP}NoSuchRpc", "/a.b.C/Method", "/", "*", f"{OIP}ModelInfer/", "/" + "a" * 5000]
 )
 def test_an_unknown_method_is_told(quick: Server, path: str) -> None:
     with client(quick.grpc_port) as one:
@@ -170,7 +170,25 @@ def test_what_is_no_call_gets_an_answer_of_http(quick: Server, method: str, kind
         assert found.head[":status"] == ("200" if taken else "415") and found.ended
         assert found.status == (0 if taken else None)
         assert taken or "calls are POST requests of application/grpc" in found.head["x-reason"]
+        assert taken or found.body == f"{found.head['x-reason']}\n".encode()
         assert one.ask(path).status == 0
+
+
+@pytest.mark.parametrize(
+    "method, size", [("GET", 0), ("HEAD", 0), ("POST", 5), ("POST", 400_000), ("POST", 900_000)]
+)
+def test_what_is_no_call_is_heard_before_it_is_answered(quick: Server, method: str, size: int) -> None:
+    """Up to half a megabyte; the text is its body, but for HEAD."""
+    with client(quick.grpc_port) as one:
+        number = one.begin(
+            "/", head=[(":method", method), (":scheme", "http"), (":path", "/"), (":authority", "x")]
+        )
+        one.upload(number, bytes(size))
+        one.listen(lambda: one.answers[number].over)
+        found = one.answers[number]
+        assert found.head[":status"] == "415" and found.ended and found.reset in (None, 0)
+        assert bool(found.body) == (method != "HEAD")
+    until(lambda: at_rest(quick))
 
 
 @pytest.mark.parametrize("text", BAD_TIMES)

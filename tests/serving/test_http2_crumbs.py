@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eunomia.serving.http2.call import WINDOW
-from eunomia.serving.http2.framed import LARGEST
+from eunomia.serving.http2.frames import LARGEST
 from eunomia.serving.server import Server
 from tests.hostile import frames
 from tests.patience import until

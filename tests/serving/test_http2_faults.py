@@ -5,15 +5,15 @@ from __future__ import annotations
 import hpack
 import pytest
 
-from eunomia.serving.http2.framed import LARGEST
-from eunomia.serving.http2.frames import Code
+from eunomia.serving.http2.frames import LARGEST, Code
+from eunomia.serving.http2.greeting import STREAMS
 from eunomia.serving.http2.heads import MOST_BLOCK, MOST_LIST
-from eunomia.serving.http2.line import STREAMS
 from tests.hostile import frames
 from tests.serving.near import Near, away, fields, head, heard, plain, resets, setting, whole, wider, within
 from tests.serving.speaking import message
 
-PADDED, PRIORITISED, PROMISE = 8, 32, 5
+PRIORITY, PADDED, PRIORITISED, PROMISE = 2, 8, 32, 5
+ITSELF = (3).to_bytes(4, "big") + b"\0"  # call 3 stands behind call 3
 
 FAULTS = {
     "data of no call": (frames.frame(frames.DATA, 0, 0, b"a"), Code.PROTOCOL_ERROR),
@@ -21,6 +21,12 @@ FAULTS = {
     "an even number": (head(2), Code.PROTOCOL_ERROR),
     "a head of no call": (head(0), Code.PROTOCOL_ERROR),
     "a second head that does not end": (head(1), Code.PROTOCOL_ERROR),
+    "a priority of no call": (frames.frame(PRIORITY, 0, 0, bytes(5)), Code.PROTOCOL_ERROR),
+    "a small priority": (frames.frame(PRIORITY, 0, 1, bytes(4)), Code.FRAME_SIZE_ERROR),
+    "a call behind itself": (frames.frame(PRIORITY, 0, 3, ITSELF), Code.PROTOCOL_ERROR),
+    "a head of a call behind itself": (
+        frames.frame(frames.HEADERS, PRIORITISED | 4, 3, ITSELF + plain(fields())), Code.PROTOCOL_ERROR,
+    ),
     "data within a head": (head(3, flags=0) + frames.frame(frames.DATA, 0, 1, b"a"), Code.PROTOCOL_ERROR),
     "a ping within a head": (head(3, flags=0) + frames.frame(frames.PING, 0, 0, bytes(8)), Code.PROTOCOL_ERROR),
     "a head within a head": (head(3, flags=0) + head(5), Code.PROTOCOL_ERROR),
@@ -51,6 +57,9 @@ FAULTS = {
     "a field of no table": (frames.frame(frames.HEADERS, 4, 3, b"\xfe"), Code.COMPRESSION_ERROR),
 }  # fmt: skip
 LENIENT = {
+    "a head of a call that its client has ended": (whole(3, b"") + head(3), Code.STREAM_CLOSED),
+    "a head behind the end": (head(3, "/silent", flags=5) + head(3), Code.STREAM_CLOSED),
+    "an earlier number": (head(9, "/silent") + head(5), Code.PROTOCOL_ERROR),
     "an answer to settings with settings": (frames.frame(frames.SETTINGS, 1, 0, bytes(6)), Code.FRAME_SIZE_ERROR),
     "a strange wish for promises": (setting(2, 2), Code.PROTOCOL_ERROR),
     "settings that make a window too wide": (
@@ -162,9 +171,42 @@ def stays(bad: bytes, number: int, code: Code) -> None:
     (frames.frame(frames.HEADERS, 4, 5, plain(fields()[:2])), 5, Code.PROTOCOL_ERROR),
     (frames.frame(frames.HEADERS, 4, 5, plain([*fields(), ("connection", "close")])), 5, Code.PROTOCOL_ERROR),
     (frames.frame(frames.HEADERS, 4, 5, plain([*fields(), ("X-Name", "a")])), 5, Code.PROTOCOL_ERROR),
-], ids=["after its end", "beyond", "too wide", "torn", "in its head", "no path", "HTTP/1", "capitals"])  # fmt: skip
+    (whole(5, b"") + frames.frame(frames.DATA, 0, 5, b"a"), 5, Code.STREAM_CLOSED),
+    (head(5) + frames.frame(frames.RESET, 0, 5, bytes(4)) + frames.frame(frames.DATA, 0, 5), 5, Code.STREAM_CLOSED),
+    (frames.frame(frames.HEADERS, 5, 3, plain([(":path", "/")])), 3, Code.PROTOCOL_ERROR),
+    (head(5, more=[("content-length", "4")]) + frames.message(5, b"abc"), 5, Code.PROTOCOL_ERROR),
+    (head(5, more=[("content-length", "9")]) + frames.message(5, b"abc", flags=1), 5, Code.PROTOCOL_ERROR),
+], ids=[
+    "after its end", "beyond", "too wide", "torn", "in its head", "no path", "HTTP/1", "capitals", "after all",
+    "after a reset", "a path behind", "more than said", "less than said",
+])  # fmt: skip
 def test_what_is_wrong_with_one_call_ends_no_other(bad: bytes, number: int, code: Code) -> None:
     within(lambda: stays(bad, number, code))
+
+
+@pytest.mark.parametrize("wrong", [
+    [*fields(), (":status", "200")], [*fields(), (":protocol", "websocket")], [*fields(), (":path", "/echo")],
+    [("te", "trailers"), *fields()], [*fields(), ("te", "gzip")], [*fields(), ("x-key", "a\r\nb")],
+    [*fields(), ("x-key", "a\0b")], [*fields(), ("content-length", "\xb2")], [*fields(), ("content-length", "1" * 20)],
+    [*fields(), ("content-length", "-1")], [(n, "" if n == ":path" else v) for n, v in fields()],
+    [(n, "" if n == ":scheme" else v) for n, v in fields()],
+])  # fmt: skip
+def test_a_head_that_is_no_request_ends_its_call_alone(wrong: list[tuple[str, str]]) -> None:
+    within(lambda: stays(frames.frame(frames.HEADERS, 4, 5, plain(wrong)), 5, Code.PROTOCOL_ERROR))
+
+
+@pytest.mark.parametrize("size", ["8", "08"])
+def test_a_call_of_the_length_that_its_head_says_is_answered(size: str) -> None:
+    """As proxies send them."""
+
+    def run() -> None:
+        near = Near()
+        near.say(
+            frames.greeting() + head(1, more=[("content-length", size)]) + frames.message(1, b"abc", flags=1)
+        )
+        assert message(b"=abc") in near.said()
+
+    within(run)
 
 
 @pytest.mark.parametrize("first, hint", [
@@ -195,10 +237,16 @@ def test_what_means_nothing_here_is_passed_over() -> None:
         near.say(
             frames.frame(frames.SETTINGS, 1, 0) + frames.frame(frames.PING, 1, 0, bytes(8)) + setting(0x99, 7)
             + frames.frame(2, 0, 1, bytes(5)) + frames.frame(99, 255, 7, b"x" * 100) + wider(1, 100)
-            + frames.frame(frames.RESET, 0, 1, bytes(4)) + frames.frame(frames.DATA, 0, 1, b"late")
-            + frames.frame(frames.HEADERS, 5, 1, plain([("late", "1")]))
+            + frames.frame(frames.RESET, 0, 1, bytes(4)) + frames.frame(PRIORITY, 0, 101, bytes(5))
         )  # fmt: skip
         assert [kind for kind, *_ in heard(near.said())] == [frames.SETTINGS], "known now"
+        near.say(head(3, "/unknown"))
+        assert resets(near.said()) == {3: Code.NO_ERROR}
+        near.say(
+            frames.frame(frames.DATA, 0, 3, b"late")
+            + frames.frame(frames.HEADERS, 5, 3, plain([("late", "1")]))
+        )
+        assert near.said() == b"", "sent before the answer was read"
         near.say(frames.frame(frames.PING, 0, 0, b"12345678"))
         assert heard(near.said()) == [(frames.PING, 1, 0, b"12345678")]
         near.say(whole(9, b"b"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eunomia.serving.http2.call import WINDOW
 from eunomia.serving.http2.frames import Code
-from eunomia.serving.http2.line import IN_ALL
+from eunomia.serving.http2.greeting import IN_ALL
 from tests.hostile import frames
 from tests.serving.near import MIB, Near, Talk, fields, head, heard, numbered, plain, setting, whole, within
 from tests.serving.speaking import message

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from eunomia.serving.http2.frames import Code, more, reset
+from eunomia.serving.http2.frames import END_STREAM, Code, Kind, frame, more, reset
 from eunomia.serving.http2.heads import BEGIN, Fields, end, plain
 from eunomia.serving.http2.outlet import EACH, Outlet
 from eunomia.serving.tenants.bodies import Body
@@ -17,6 +17,9 @@ WINDOW = 1024**2  # bytes of a call that may come before anybody asks for them
 MOST_WORDS = 1000  # letters of a sentence that says why
 Piece = bytes | memoryview
 OK = 0
+AWAY_BYTES = (
+    WINDOW // 2
+)  # of what is no call, before it hears so: old clients read no answer while they write
 AT_ONCE = 16  # messages that are taken up in one step
 
 
@@ -46,7 +49,9 @@ class Call:
     """
 
     __slots__ = (
+        "_away",
         "_begun",
+        "_declared",
         "_emptied",
         "_head",
         "_left",
@@ -54,6 +59,7 @@ class Call:
         "_room",
         "_trailer",
         "awaited",
+        "came",
         "closed",
         "done",
         "fields",
@@ -81,6 +87,9 @@ class Call:
         self.window = outlet.first_window
         self.out = deque[Piece]()
         self._begun, self._trailer = False, b""
+        self._away: tuple[int, str] | None = None  # status and text of an answer to what is no call
+        self._declared = int(fields["content-length"]) if "content-length" in fields else None
+        self.came = 0  # bytes of its messages
         self.done = self.closed = False  # no more leaves; nothing is left of it
         self.untaken: Body | None = None  # of what waits to leave
         self.timer: asyncio.TimerHandle | None = None
@@ -97,9 +106,18 @@ class Call:
         self._room -= size
         return self._room >= 0
 
+    def exceeds(self, size: int) -> bool:
+        """Whether so many bytes more are more than its head says that there are."""
+        return self._declared is not None and self.came + size > self._declared
+
     def take(self, data: memoryview) -> None:
         """Bytes of its messages, of a few of them at a time; ``used``: how many. Raises ServingError."""
         self.used, size = 0, len(data)
+        if self._away is not None:
+            self.used = size
+            if self.came + size > AWAY_BYTES:
+                self._answer_away(*self._away)
+            return
         much = (
             memoryview(data.obj).nbytes // 2
         )  # fewer are copied, or they would hold all that came with them
@@ -128,12 +146,14 @@ class Call:
     def end(self) -> None:
         """The client has sent all; raises ServingError."""
         self.half = True
+        if self._away is not None:
+            self._answer_away(*self._away)
         self.taker.end()
 
     @property
     def torn(self) -> bool:
-        """Whether a message has not come whole."""
-        return bool(self._head)
+        """Whether a message has not come whole, or less than its head says."""
+        return bool(self._head) or self._declared not in (None, self.came)
 
     def read(self) -> None:
         """A message has been read: there is room for another."""
@@ -180,11 +200,15 @@ class Call:
         self._outlet.pump(self)
 
     def turn_away(self, status: int, why: str) -> None:
-        """It is no call: an answer of HTTP."""
-        self.done = self._begun = True
-        self._trailer = plain(status, why[:MOST_WORDS])
-        self.last()
-        self._outlet.soon()
+        """It is no call: an answer of HTTP, once all of it is here or much."""
+        self._away = status, why[:MOST_WORDS]
+
+    def _answer_away(self, status: int, why: str) -> None:
+        self._away, self.done, self._begun = None, True, True
+        self._outlet.headers(self.number, plain(status, why), last=False)
+        if self.fields[":method"] != "HEAD":
+            self.out.append(f"{why}\n".encode())
+        self._outlet.pump(self)
 
     def _start(self) -> None:
         if not self._begun:
@@ -193,7 +217,12 @@ class Call:
 
     def last(self) -> None:
         """Everything has left: say the end, and that no more need come."""
-        self._outlet.headers(self.number, self._trailer if self._begun else BEGIN + self._trailer, last=True)
+        if self._trailer:
+            self._outlet.headers(
+                self.number, self._trailer if self._begun else BEGIN + self._trailer, last=True
+            )
+        else:
+            self._outlet.say(frame(Kind.DATA, END_STREAM, self.number))
         if not self.half:
             self._outlet.say(reset(self.number, Code.NO_ERROR))
         self.close()

@@ -9,7 +9,6 @@ from eunomia.serving.http2.frames import Code, Fault, Kind
 from eunomia.serving.http2.heads import MOST_BLOCK
 from eunomia.serving.http2.turns import InTurn
 
-LARGEST = 256 * 1024  # bytes of a frame that is taken
 SMALL = 16384  # bytes of a frame that is no message's: it is taken when it is whole
 OTHER = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
 HINT = b"this port speaks gRPC, over HTTP/2: JSON goes to the HTTP port\n"
@@ -98,7 +97,7 @@ class Framed(InTurn):
             return False
         content = self.tail.take(frames.HEAD + size)[frames.HEAD :]
         if kind == Kind.HEADERS:
-            self._headers(flags, stream, frames.content_of(flags, content))
+            self._headers(flags, stream, frames.content_of(flags, stream, content))
         elif kind == Kind.CONTINUATION:
             self._continue(flags, stream, content)
         else:
@@ -124,8 +123,8 @@ class Framed(InTurn):
         padded = 1 if flags & frames.PADDED else 0
         if len(self.tail) < frames.HEAD + padded:
             return False
-        if size > LARGEST:
-            raise Fault(Code.FRAME_SIZE_ERROR, f"a frame has at most {LARGEST} bytes")
+        if size > frames.LARGEST:
+            raise Fault(Code.FRAME_SIZE_ERROR, f"a frame has at most {frames.LARGEST} bytes")
         top = self.tail.take(frames.HEAD + padded)
         padding = top[-1] if padded else 0
         content = size - padded - padding

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD = 9  # bytes before the content of a frame
+LARGEST = 256 * 1024  # bytes of a frame that is taken or sent
 LEAST_FRAME, MOST_FRAME = 16384, 2**24 - 1  # what either side may be asked to take in one
 FIRST_WINDOW, MOST_WINDOW = 65535, 2**31 - 1
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITISED = 1, 1, 4, 8, 32
@@ -105,7 +106,17 @@ def number(content: bytes, what: str) -> int:
     return int.from_bytes(content, "big") & MOST_WINDOW
 
 
-def content_of(flags: int, content: bytes) -> bytes:
+def check_priority(stream: int, content: bytes) -> None:
+    """Whom a call stands behind, which changes nothing here; raises Fault."""
+    if not stream:
+        raise Fault(Code.PROTOCOL_ERROR, "the connection has no priority")
+    if len(content) != 5:
+        raise Fault(Code.FRAME_SIZE_ERROR, "a priority has 5 bytes")
+    if int.from_bytes(content[:4], "big") & MOST_WINDOW == stream:
+        raise Fault(Code.PROTOCOL_ERROR, "a call stands behind itself")
+
+
+def content_of(flags: int, stream: int, content: bytes) -> bytes:
     """Of HEADERS, without padding and priority; raises Fault."""
     begin, end = 0, len(content)
     if flags & PADDED:
@@ -115,4 +126,6 @@ def content_of(flags: int, content: bytes) -> bytes:
     begin += 5 if flags & PRIORITISED else 0
     if begin > end:
         raise Fault(Code.PROTOCOL_ERROR, "a frame has more padding than content")
+    if flags & PRIORITISED:
+        check_priority(stream, content[begin - 5 : begin])
     return content[begin:end]

@@ -5,6 +5,7 @@ To read a block again that changed nothing the first time gives the same: most c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import quote
@@ -22,10 +23,13 @@ CONTENT_TYPE, NAMED = b"\x0f\x10", b"\x00"  # a field of the table's name; a fie
 GRPC = "application/grpc"
 FORBIDDEN = (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
 FAULT = "!"  # a name that no field has
+PSEUDO = (":method", ":path", ":scheme", ":authority")
+LENGTH_DIGITS = 19
+BROKEN = re.compile(rb"[\0\r\n]")
 KEPT = {
     name.encode(): name
     for name in (
-        *(":method", ":path", ":scheme", "content-type", "authorization", "x-api-key", "x-tenant-id"),
+        *(*PSEUDO, "content-type", "content-length", "authorization", "x-api-key", "x-tenant-id"),
         *("grpc-timeout", "grpc-encoding", "traceparent", *FAIRNESS, *FORWARDED),
     )
 }
@@ -87,21 +91,37 @@ def updates_in(block: bytes) -> int:
 def _fields(found: Sequence[tuple[bytes, bytes]]) -> Fields:
     """Those that somebody reads: a head of very many would hold memory for as long as its call."""
     fields: Fields = {}
+    regular = False
     for name, value in found:
+        if name.startswith(b":"):
+            if regular or name not in KEPT or KEPT[name] in fields:
+                fields[FAULT] = "a request has :method, :path and :scheme, each once and before all else"
+        else:
+            regular = True
         if (text := KEPT.get(name)) is not None:
             fields.setdefault(text, value.strip(b" \t").decode("latin-1"))  # as gRPC's rules allow
-        elif name in FORBIDDEN:
+        elif name in FORBIDDEN or (name == b"te" and value.lower() != b"trailers"):
             fields[FAULT] = "fields of HTTP/1 have no place in HTTP/2"
         elif name != name.lower():
             fields[FAULT] = "names of fields have small letters"
+        if BROKEN.search(value):
+            fields[FAULT] = "a value has no ends of lines and no zeros"
     return fields
 
 
 def fault_of(fields: Fields) -> str:
     """What is wrong with the head of a request; "" = nothing."""
-    if any(name not in fields for name in (":method", ":path", ":scheme")):
+    if not all(fields.get(name) for name in PSEUDO[:3]):
         return "a request has :method, :path and :scheme"
+    size = fields.get("content-length", "0")
+    if len(size) > LENGTH_DIGITS or not size.isdecimal():
+        return "content-length is a number of bytes"
     return fields.get(FAULT, "")
+
+
+def fault_behind(fields: Fields) -> str:
+    """The same of a head that ends a request."""
+    return "what ends a request has no :fields" if fields.keys() & PSEUDO else fields.get(FAULT, "")
 
 
 def _text(data: bytes) -> bytes:
@@ -128,7 +148,7 @@ END_OK = field("grpc-status", "0")
 
 @lru_cache(maxsize=256)
 def plain(status: int, text: str) -> bytes:
-    """The head of an answer to what is no gRPC."""
+    """The head of an answer to what is no gRPC, of which the text follows."""
     digits = b"\x08" + _text(str(status).encode())  # index 8: :status
     return digits + CONTENT_TYPE + _text(b"text/plain") + field("x-reason", text)
 

@@ -16,29 +16,22 @@ from dataclasses import dataclass
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.http2 import frames
-from eunomia.serving.http2.call import NOBODY, WINDOW, Call, Taker
-from eunomia.serving.http2.framed import LARGEST, Framed
-from eunomia.serving.http2.frames import Code, Fault, Kind, Setting
-from eunomia.serving.http2.heads import BEGIN, MOST_LIST, Heads, end, fault_of
+from eunomia.serving.http2.call import NOBODY, Call, Taker
+from eunomia.serving.http2.framed import Framed
+from eunomia.serving.http2.frames import Code, Fault, Kind
+from eunomia.serving.http2.greeting import GREETING, IN_ALL, STREAMS
+from eunomia.serving.http2.heads import BEGIN, Heads, end, fault_behind, fault_of
 from eunomia.serving.http2.outlet import Outlet
+from eunomia.serving.http2.past import Past
 from eunomia.serving.tenants.bodies import Bodies
 
 log = logging.getLogger("eunomia.serving")
 EXHAUSTED = 8  # gRPC's RESOURCE_EXHAUSTED
-STREAMS = 128  # calls of a connection at a time
-IN_ALL = 8 * 1024**2  # bytes of all calls that may be on their way
 FREE, PER_S, PER_CALL, PER_BYTE = 2000.0, 100.0, 32.0, 1 / 1024  # frames that belong to no message
 IDLE = 0.9  # of the time without a call after which a connection is cut
 VAIN_BYTES = 64  # of a head for nothing, that count like a frame
 LEAVES_S = 1.0  # from the word that the server leaves until it takes no more calls
-SETTINGS = {
-    Setting.MAX_CONCURRENT_STREAMS: STREAMS,
-    Setting.INITIAL_WINDOW_SIZE: WINDOW,
-    Setting.MAX_FRAME_SIZE: LARGEST,
-    Setting.MAX_HEADER_LIST_SIZE: MOST_LIST,
-}
 NO_HEADS = Heads()  # of connections that are gone
-GREETING = frames.settings(SETTINGS) + frames.more(0, IN_ALL - frames.FIRST_WINDOW)
 
 
 @dataclass(frozen=True)
@@ -63,6 +56,7 @@ class Line(Framed):
         self._house, self._heads = house, Heads()
         self.outlet = Outlet(house.bodies, house.connections.limits.body_s, self._closed, self.join)
         self.calls: dict[int, Call] = {}
+        self._past = Past()
         self._call: Call | None = None  # whose bytes come
         self._last = 0  # the newest call's number
         self._leaves = False  # no newer ones are taken up
@@ -210,6 +204,8 @@ class Line(Framed):
             self._room = IN_ALL
         self._call = call = self.calls.get(stream)
         if call is None:
+            if self._past.ended(stream):
+                self.outlet.say(frames.reset(stream, Code.STREAM_CLOSED))
             return False
         if call.half or not call.covers(size):
             call.cut(Code.STREAM_CLOSED if call.half else Code.FLOW_CONTROL_ERROR)
@@ -220,7 +216,11 @@ class Line(Framed):
         """Of the call that ``data`` named; how many were taken up."""
         if (call := self._call) is None:
             return len(data)
+        if call.exceeds(len(data)):
+            call.cut(Code.PROTOCOL_ERROR)
+            return len(data)
         self._try(call, lambda: call.take(data))
+        call.came += call.used
         return call.used
 
     def frame_over(self, *, last: bool) -> None:
@@ -257,9 +257,13 @@ class Line(Framed):
         fields = self._heads.read(block)
         if (open_ := self.calls.get(stream)) is not None:
             if not last or open_.half:
-                raise Fault(Code.PROTOCOL_ERROR, "a second head of a call ends it")
+                code = Code.STREAM_CLOSED if open_.half else Code.PROTOCOL_ERROR
+                raise Fault(code, "a second head of a call ends it")
+            if fault_behind(fields):
+                open_.cut(Code.PROTOCOL_ERROR)
             self._half(open_)
         elif stream <= self._last:
+            self._past.must_allow(stream)
             self.vain(len(block))  # of a call that has been answered
         else:
             self._last = stream
@@ -272,6 +276,7 @@ class Line(Framed):
 
     def _reset(self, stream: int, code: Code, size: int) -> None:
         self.outlet.say(frames.reset(stream, code))
+        self._past.add(stream, may_come=True)
         self.vain(size)
 
     def _begin_call(self, call: Call, *, last: bool) -> None:
@@ -290,7 +295,8 @@ class Line(Framed):
     def _closed(self, number: int) -> None:
         """Nothing is left of it."""
         self.outlet.forget(number)
-        self.calls.pop(number, None)
+        if (call := self.calls.pop(number, None)) is not None:
+            self._past.add(number, may_come=not call.half)
         if self._call is not None and self._call.number == number:
             self._call = None
             self.nobodys()
@@ -316,6 +322,7 @@ class Line(Framed):
             if not stream:  # C++ ends calls that it did not begin
                 raise Fault(Code.PROTOCOL_ERROR, "a reset ends a call")
             if (call := self.calls.get(stream)) is not None:
+                call.half = True
                 call.lost()
         elif kind == Kind.SETTINGS:
             self._settings(flags, stream, content)
@@ -324,6 +331,8 @@ class Line(Framed):
                 raise Fault(Code.PROTOCOL_ERROR, "the end is the connection's")
             self._leaves = True
             self._end_if_idle()
+        elif kind == Kind.PRIORITY:
+            frames.check_priority(stream, content)
         elif kind == Kind.PUSH_PROMISE:
             raise Fault(Code.PROTOCOL_ERROR, "clients promise nothing")
 
@@ -343,18 +352,7 @@ class Line(Framed):
             if content:
                 raise Fault(Code.FRAME_SIZE_ERROR, "settings that are taken note of say nothing")
             return
-        window = self.outlet.first_window
-        for name, value in frames.settings_in(content):
-            if name == Setting.INITIAL_WINDOW_SIZE:
-                if value > frames.MOST_WINDOW:
-                    raise Fault(Code.FLOW_CONTROL_ERROR, "a window is at most 2^31 - 1")
-                window = value
-            elif name == Setting.ENABLE_PUSH and value > 1:
-                raise Fault(Code.PROTOCOL_ERROR, "ENABLE_PUSH is 0 or 1")
-            elif name == Setting.MAX_FRAME_SIZE:
-                if not frames.LEAST_FRAME <= value <= frames.MOST_FRAME:
-                    raise Fault(Code.PROTOCOL_ERROR, "a frame has 16,384 to 16,777,215 bytes")
-                self.outlet.largest = min(value, LARGEST)
+        window = self.outlet.hear(content)
         self.outlet.resize(self.calls.values(), window)
         self.outlet.say(frames.frame(Kind.SETTINGS, frames.ACK, 0))
         self.outlet.go_on()  # behind that: a client counts by its new windows once they are taken note of

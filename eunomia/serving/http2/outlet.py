@@ -11,13 +11,17 @@ from eunomia.serving.http2.frames import (
     END_HEADERS,
     END_STREAM,
     FIRST_WINDOW,
+    LARGEST,
     LEAST_FRAME,
+    MOST_FRAME,
     MOST_WINDOW,
     Code,
     Fault,
     Kind,
+    Setting,
     frame,
     head,
+    settings_in,
 )
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.tenants.bodies import Bodies, Body
@@ -212,6 +216,22 @@ class Outlet:
             call.cut(Code.FLOW_CONTROL_ERROR)
         elif call.out:
             self.pump(call)
+
+    def hear(self, content: bytes) -> int:
+        """The client's settings; returns the window that calls shall have. Raises Fault."""
+        window = self.first_window
+        for name, value in settings_in(content):
+            if name == Setting.INITIAL_WINDOW_SIZE:
+                if value > MOST_WINDOW:
+                    raise Fault(Code.FLOW_CONTROL_ERROR, "a window is at most 2^31 - 1")
+                window = value
+            elif name == Setting.ENABLE_PUSH and value > 1:
+                raise Fault(Code.PROTOCOL_ERROR, "ENABLE_PUSH is 0 or 1")
+            elif name == Setting.MAX_FRAME_SIZE:
+                if not LEAST_FRAME <= value <= MOST_FRAME:
+                    raise Fault(Code.PROTOCOL_ERROR, "a frame has 16,384 to 16,777,215 bytes")
+                self.largest = min(value, LARGEST)
+        return window
 
     def resize(self, calls: Iterable[Sending], size: int) -> None:
         """Calls begin with this window, and those that are open change by the difference; raises Fault."""

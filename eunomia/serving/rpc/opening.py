@@ -59,7 +59,9 @@ class RpcPort:
         """Whoever serves it; raises ServingError."""
         kind = call.fields.get("content-type", "").partition(";")[0]
         if call.fields[":method"] != "POST" or kind not in GRPC:
-            raise NoCall(f"content-type is {kind!r:.50}: calls are POST requests of {GRPC[0]}")
+            raise NoCall(
+                f"content-type is {kind!r:.50}: calls are POST requests of {GRPC[0]}; JSON goes to the HTTP port"
+            )
         method = self._methods.get(path := call.fields[":path"])
         if method is None:
             raise Unspoken(f"there is no method {path!r:.200} here")

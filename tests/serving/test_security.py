@@ -6,8 +6,10 @@ import http.client
 import json
 import logging
 import re
+import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import grpc
 import pytest
 
 from eunomia.serving.callers import Callers
+from eunomia.serving.fronts.certificate import tls_context
 from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.protocol.errors import Unauthenticated
 from eunomia.serving.server import Server
@@ -22,6 +25,7 @@ from eunomia.serving.tenants.connection import connect
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, StaticDirectory
 from eunomia.serving.visit import Caller
+from tests.certificates import self_signed
 from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, running
 from tests.serving.made_up import said
@@ -244,3 +248,22 @@ def test_the_process_writes_no_secret_to_its_terminal(tmp_path: Path) -> None:
     text = (tmp_path / "errors").read_text()
     assert "policy 'fcfs' serves" in text
     assert GOLD not in text and ADMIN not in text
+
+
+@pytest.mark.parametrize(
+    "ciphers, taken", [("AES128-SHA", False), ("ECDHE-ECDSA-AES128-SHA", False), ("ECDHE+AESGCM", True)]
+)
+def test_tls_takes_no_cipher_that_can_be_told_by_its_padding(
+    tmp_path: Path, ciphers: str, taken: bool
+) -> None:
+    context, stranger = tls_context(self_signed(tmp_path)), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    stranger.maximum_version = ssl.TLSVersion.TLSv1_2
+    stranger.set_ciphers(ciphers)
+    asked, answered = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client, server = stranger.wrap_bio(answered, asked), context.wrap_bio(asked, answered, server_side=True)
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    refused = nullcontext() if taken else pytest.raises(ssl.SSLError, match="NO_SHARED_CIPHER")
+    with refused, suppress(ssl.SSLWantReadError):
+        server.do_handshake()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from eunomia.core.errors import ConfigError
 
+SEALED = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM"  # of TLS 1.2, with a key of each connection's own
+
 
 def tls_context(files: tuple[Path, Path], protocol: str = "") -> ssl.SSLContext:
     """TLS 1.2 and later, with a certificate and its private key; raises ConfigError naming file and key.
@@ -27,6 +29,7 @@ def tls_context(files: tuple[Path, Path], protocol: str = "") -> ssl.SSLContext:
     if protocol:
         context.set_alpn_protocols([protocol])
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(SEALED)
     try:
         context.load_cert_chain(*files, password=lambda: "")  # else OpenSSL asks for one
     except (OSError, ssl.SSLError) as error:

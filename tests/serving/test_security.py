@@ -250,9 +250,7 @@ def test_the_process_writes_no_secret_to_its_terminal(tmp_path: Path) -> None:
     assert GOLD not in text and ADMIN not in text
 
 
-@pytest.mark.parametrize(
-    "ciphers, taken", [("AES128-SHA", False), ("ECDHE-ECDSA-AES128-SHA", False), ("ECDHE+AESGCM", True)]
-)
+@pytest.mark.parametrize("ciphers, taken", [("ECDHE-ECDSA-AES128-SHA256", False), ("ECDHE+AESGCM", True)])
 def test_tls_takes_no_cipher_that_can_be_told_by_its_padding(
     tmp_path: Path, ciphers: str, taken: bool
 ) -> None:

@@ -32,6 +32,7 @@ from eunomia.serving.observe.tracing import Tracing
 from eunomia.serving.protocol.errors import (
     IN_VAIN,
     BadRequest,
+    Cancelled,
     Refused,
     ServingError,
     TooLarge,
@@ -222,8 +223,12 @@ class Service(Callers):
         """Its client has gone away."""
         self._give_back(inside.grant, inside.size)
         self.pool.cancel(inside.job)
-        if inside.job.payload is None:  # it waits until it is known what its size takes
-            inside.answer.cancel()
+        if inside.job.payload is not None:
+            return
+        inside.answer.cancel()  # it waits until it is known what its size takes
+        if not inside.answer.done() or inside.answer.cancelled():
+            gone = Cancelled("the client has gone away")
+            self.refused(inside.grant, inside.request.model, gone, inside.request.request_id)
 
     def _give_back(self, grant: Grant, size: int) -> None:
         self.limits.let_go(grant, size)

@@ -46,6 +46,7 @@ from eunomia.serving.replicas.fleet import Fleet
 from eunomia.serving.tenants.bodies import AGAIN_S, Bodies
 from eunomia.serving.tenants.deadlines import Claim, claim_of, deadline_s
 from eunomia.serving.tenants.grants import Directory, Grant
+from eunomia.serving.tenants.held_back import HeldBack
 from eunomia.serving.tenants.holding import Holding
 from eunomia.serving.tenants.limits import Limits
 from eunomia.serving.tenants.pairs import Pairs
@@ -94,6 +95,7 @@ class Service(Callers):
         self.pool.of_death = self.holding.died
         self.pairs = Pairs(dispatcher, lambda: self.ledger.usage if self.ledger else {})
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized, self.pool.by_size.follow)
+        HeldBack(self.pool, self.holding, self.directory, self.unsized)
         self.books = books = Books(dispatcher.later)
         self.rota = Rota(books.turns, waited=books.front.waited)
         by_request.keep, by_request.turn = self.limits.keep, self.repository.turn

@@ -237,9 +237,9 @@ class DevicePool:
         """Tensors into the arena, the job before the policy; raises Unavailable, ArenaFull, and what reading raises."""
         if self._closing:
             raise Unavailable("the server is stopping")
-        return self.answers.take_in(job, inputs, self._enter)
+        return self.answers.take_in(job, inputs, self.enter)
 
-    def _enter(self, job: Job) -> None:
+    def enter(self, job: Job) -> None:
         """Its tensors are in the arena; raises Unavailable."""
         if self._closing:
             raise Unavailable("the server is stopping")
@@ -261,6 +261,9 @@ class DevicePool:
         if job.payload is None or job.payload.over:
             return
         job.cancelled = True
+        if job in self.unsized:  # it has waited for a device, and waits for its size now
+            self.answers.fail(job, Cancelled("the client has gone away"))
+            return
         if self.dispatcher.waiting.shown(job):
             self.dispatcher.withdraw(job)
             self.execution.forget(job)

@@ -85,7 +85,8 @@ class Holding:
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0
         if not self._state.costs.evident(job.cost_row):  # one like it may have run a moment ago
             self._state.later.settle()
-        rest_s = self._state.rest_s(job) if self._state.costs.evident(job.cost_row) else math.inf
+        job.unsure = not self._state.costs.evident(job.cost_row)
+        rest_s = math.inf if job.unsure else self._state.rest_s(job)
         if not seen_s and rest_s <= LEAST_S:
             return None
         bound_s = self.bound_s(grant.name)
@@ -105,6 +106,15 @@ class Holding:
         if not (found or known):
             raise self._untried(grant.name, job, longest_s)
         raise too_large(grant.name, longest_s if known else math.inf, bound_s)
+
+    def too_long(self, tenant: str, job: Job) -> bool:
+        """Whether one that was let in, and is no probe, would not be by what is known now."""
+        probe = self._probes.get((tenant, job.network.name))
+        if not job.unsure or (probe is not None and probe.number == job.number):
+            return False
+        bound_s = self.bound_s(tenant)
+        longest_s = self._state.costs.longest_s(job.network, job.cost_row) * job.rows
+        return bound_s < math.inf and longest_s > self._least(job, bound_s)
 
     def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
         """Once of each network: an operator may cut it for such inputs, and its tenants may not."""

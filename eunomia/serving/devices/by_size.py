@@ -11,7 +11,7 @@ is a pause, twice as long each time, so that the next is by much larger sizes; w
 made of a network whose operator gave ``shapes``, nor of a size of which one row takes longer than ``LONGEST_S``. A file
 that was replaced since it was loaded is not taken. Nor is a cut of which a block is still too long, as its first run
 would hold the device: one by half the elements is, up to ``HALVINGS`` times, and not once it has taken ``LATE_S``:
-administrators wait for it.
+administrators wait for it. What such a block took is known then, and no request of its size runs to find that out.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from operator import ge
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known
+from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import (
     between,
@@ -45,6 +47,7 @@ from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
+MOST_LONG = 16  # cuts whose longest block is remembered
 PAUSE_S, LONGEST_PAUSE_S, AGAIN_S = 1.0, 3600.0, 60.0
 LONGEST_S, LONGER = 1.0, 2.0  # of processor time; than what it was cut by, so that noise is no reason
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
@@ -54,7 +57,8 @@ Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 class _Tries:
     """Of one network, since somebody loaded it; ``label``: as which it serves now; ``before``: what it was so far.
 
-    ``failed``: by tenant, so many elements were too many for a cut, until then.
+    ``failed``: by tenant, so many elements were too many for a cut, until then. ``long``: sizes, the longest block of
+    their cut, and how long that counts.
     """
 
     label: str
@@ -63,6 +67,7 @@ class _Tries:
     ended: Known | None = None  # of its cut, while that is under way
     before: list[Network] = field(default_factory=list)
     failed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    long: deque[tuple[Shapes, float, float]] = field(default_factory=lambda: deque(maxlen=MOST_LONG))
     rested: Known | None = None  # of the pause after it, where somebody waits for that
 
 
@@ -90,6 +95,8 @@ class BySize:
         tries = self._tries_of(model)
         if tries.ended is not None and model.network is job.network:  # what it takes then is known better
             return tries.ended
+        if self.longest_s(job) > bound_s:  # with any cut
+            return None
         shapes = self._larger(tenant, tries, model, job)
         if shapes is None:
             return None
@@ -111,6 +118,19 @@ class BySize:
         tries = self._tries_of(model)
         under_way = tries.ended is not None and model.network is job.network
         return under_way or self._larger(tenant, tries, model, job) is not None
+
+    def longest_s(self, job: Job) -> float:
+        """The longest block of a cut by such sizes, or by none that is larger anywhere; 0 = none was timed of late."""
+        model, tries = self._loading.models.get(job.network.name), self._tries.get(job.network.name)
+        if model is None or tries is None or tries.label != model.label:
+            return 0.0
+        wanted, now_s = dict(job.shapes), self._clock.now_s()
+        found = [
+            longest_s
+            for shapes, longest_s, until_s in tries.long
+            if now_s < until_s and all(all(map(ge, sizes, shapes[name])) for name, sizes in wanted.items())
+        ]
+        return max(found, default=0.0)
 
     def _over(self, tries: _Tries) -> None:
         _end(tries.ended)
@@ -198,7 +218,9 @@ class BySize:
                 break
             except Away:
                 raise
-            except ModelError:
+            except ModelError as error:
+                if isinstance(error, LongBlock):
+                    tries.long.append((shapes, error.longest_s, self._clock.now_s() + AGAIN_S))
                 tries.failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)

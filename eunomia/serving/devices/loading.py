@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.devices.cutting import refusal
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.devices.rows import first_axis_is_free
@@ -263,7 +264,7 @@ class Loading:
             self._felled.pop(key, None)
             answer.set_result(message)
         else:
-            answer.set_exception(ModelError(message["why"]))
+            answer.set_exception(refusal(message["why"], message.get("longest_s", 0.0)))
 
     def died(self, device: int, *, busy: bool = False) -> None:
         """A worker died while it was loading. ``busy``: something ran there besides, which may be the cause.

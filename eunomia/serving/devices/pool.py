@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.by_request import ByRequest
 from eunomia.serving.devices.by_size import BySize
 from eunomia.serving.devices.climbs import Known
-from eunomia.serving.devices.cutting import BLOCKS, content_of
+from eunomia.serving.devices.cutting import BLOCKS, content_of, drop_chosen
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
@@ -114,6 +113,9 @@ class DevicePool:
         for device in self._devices:
             device.disconnect()
         await asyncio.gather(*(asyncio.to_thread(device.wait) for device in self._devices))
+        for model in self.models.values():
+            if model.chosen:
+                await asyncio.to_thread(drop_chosen, self._cache / f"{model.key}{BLOCKS}")
         await asyncio.to_thread(self.answers.close)
         await asyncio.sleep(0)  # what has been copied reaches those who wait
         self.arena.close()
@@ -209,7 +211,7 @@ class DevicePool:
         """The next start cuts it by its trial: what clients chose does not stay on disk."""
         await retired
         if old.chosen and old.key not in {model.key for model in self.models.values()}:
-            await asyncio.to_thread(shutil.rmtree, self._cache / f"{old.key}{BLOCKS}", ignore_errors=True)
+            await asyncio.to_thread(drop_chosen, self._cache / f"{old.key}{BLOCKS}")
 
     def _in_use(self, network: Network) -> bool:
         jobs = [
@@ -228,8 +230,10 @@ class DevicePool:
         if self._closing:
             raise Unavailable("the server is stopping")
         found = self.ladder.towards(tenant, job, bound_s)
-        cut = self.by_size.wanted(tenant, job, bound_s) if isinstance(found, bool) else None
-        return found if cut is None else cut
+        if not isinstance(found, bool):
+            return found
+        cut = self.by_size.wanted(tenant, job, bound_s)
+        return cut or found or self.by_size.longest_s(job) > bound_s
 
     # --- requests --------------------------------------------------------------------------------------
 

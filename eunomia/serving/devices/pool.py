@@ -113,8 +113,9 @@ class DevicePool:
         for device in self._devices:
             device.disconnect()
         await asyncio.gather(*(asyncio.to_thread(device.wait) for device in self._devices))
+        stay = {model.key for model in self.models.values() if not model.chosen}
         for model in self.models.values():
-            if model.chosen:
+            if model.chosen and model.key not in stay:
                 await asyncio.to_thread(drop_chosen, self._cache / f"{model.key}{BLOCKS}")
         await asyncio.to_thread(self.answers.close)
         await asyncio.sleep(0)  # what has been copied reaches those who wait

@@ -93,10 +93,10 @@ class BySize:
         if model is None:
             return None
         tries = self._tries_of(model)
-        if tries.ended is not None and model.network is job.network:  # what it takes then is known better
-            return tries.ended
         if self.longest_s(job) > bound_s:  # with any cut
             return None
+        if tries.ended is not None and model.network is job.network:  # what it takes then is known better
+            return tries.ended
         shapes = self._larger(tenant, tries, model, job)
         if shapes is None:
             return None
@@ -131,6 +131,13 @@ class BySize:
             if now_s < until_s and all(all(map(ge, sizes, shapes[name])) for name, sizes in wanted.items())
         ]
         return max(found, default=0.0)
+
+    def _is_long(self, tries: _Tries, shapes: Shapes, longest_s: float) -> None:
+        """Who waits with such sizes need not wait for a cut by smaller ones; the others do."""
+        tries.long.append((shapes, longest_s, self._clock.now_s() + AGAIN_S))
+        before, self._ended = tries.ended, asyncio.get_running_loop().create_future()
+        tries.ended = self._ended
+        _end(before)
 
     def _over(self, tries: _Tries) -> None:
         _end(tries.ended)
@@ -220,7 +227,7 @@ class BySize:
                 raise
             except ModelError as error:
                 if isinstance(error, LongBlock):
-                    tries.long.append((shapes, error.longest_s, self._clock.now_s() + AGAIN_S))
+                    self._is_long(tries, shapes, error.longest_s)
                 tries.failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)

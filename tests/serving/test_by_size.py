@@ -133,7 +133,8 @@ class Cut:
         self.given, self.run_s = list[dict[str, list[int]]](), run_s
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
-        costs: Any = SimpleNamespace(least_s=lambda network, row: self.run_s)
+        self.usual = dict[int, int]()
+        costs: Any = SimpleNamespace(least_s=lambda network, row: self.run_s, usual=self.usual)
         clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
         self.by_size = BySize([device], self.loading, costs, clock, self.load)
 
@@ -144,7 +145,9 @@ class Cut:
         self.now_s += self.takes_s
         if (error := self.ends.pop(0)) is not None:
             raise error
+        before = self.model.network.index
         self.placed(shapes)
+        self.usual[self.model.network.index] = self.usual.get(before, before)
 
     def placed(self, shapes: dict[str, list[int]]) -> None:
         """In the network's place is another one."""

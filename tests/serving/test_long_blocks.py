@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.pool import DevicePool
@@ -17,7 +18,8 @@ def test_what_a_cut_took_is_known_to_all_and_no_request_runs_to_find_it_out() ->
         Cut(LongBlock("it takes 60 ms", 0.06), LongBlock("it takes 30 ms", 0.03), None, None),
         (400, 399, 192),
     )
-    pool: Any = SimpleNamespace(_closing=False, by_size=cut.by_size)
+    pool: Any = SimpleNamespace(_closing=False, by_size=cut.by_size, by_request=Mock())
+    pool.by_request.wanted.return_value = None
     pool.ladder = SimpleNamespace(towards=lambda tenant, job, bound_s: False)  # in vain
     assert cut.asked(400) and [length for _, length in cut.loads] == [400, 192, 96]
     assert [cut.by_size.longest_s(cut.job(length)) for length in times] == [0.06, 0.03, 0.03]

@@ -222,3 +222,19 @@ def test_one_that_is_loaded_anew_has_its_first_run_at_once() -> None:
             desk.holding.check(BRONZE, desk.job("bronze"))
         del desk.costs.usual[desk.network.index]
     assert len(desk.holding._probes) == 1, "of those that serve"
+
+
+def test_one_that_was_cut_by_a_requests_input_needs_no_other_first_run() -> None:
+    """What it takes had just been timed, and all requests got 429 until the next one might try."""
+    desk = NeverTried(URGENT, BRONZE)
+    job = desk.job("bronze")
+    assert desk.holding.check(BRONZE, job) is None
+    desk.ran("bronze", job, 0.09)
+    before, desk.network = desk.network.index, desk.costs.add("values", 9, untried=True)
+    desk.costs.usual[desk.network.index] = before
+    desk.costs.measured(desk.network, 0, [0.01] * 9)
+    with pytest.raises(Untried):
+        desk.holding.check(BRONZE, desk.job("bronze"))
+    desk.costs.timed(desk.network, 1, [8])
+    assert desk.holding.check(BRONZE, desk.job("bronze")) is None
+    assert desk.costs.longest_s(desk.network, desk.network.first_row) == pytest.approx(0.01)

@@ -27,7 +27,7 @@ from operator import ge
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
-from eunomia.serving.devices.climbs import Known
+from eunomia.serving.devices.climbs import Known, end
 from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import (
@@ -42,7 +42,7 @@ from eunomia.serving.devices.ladder import (
 )
 from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
-from eunomia.serving.dispatch.costs import CostBook, Network
+from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
@@ -55,7 +55,7 @@ Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 @dataclass
 class _Tries:
-    """Of one network, since somebody loaded it; ``label``: as which it serves now; ``before``: what it was so far.
+    """Of one network, since somebody loaded it; ``label``: as which it serves now.
 
     ``failed``: by tenant, so many elements were too many for a cut, until then. ``long``: sizes, the longest block of
     their cut, and how long that counts.
@@ -65,7 +65,6 @@ class _Tries:
     count: Counter[str] = field(default_factory=Counter)  # by tenant
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
-    before: list[Network] = field(default_factory=list)
     failed: dict[str, tuple[float, float]] = field(default_factory=dict)
     long: deque[tuple[Shapes, float, float]] = field(default_factory=lambda: deque(maxlen=MOST_LONG))
     rested: Known | None = None  # of the pause after it, where somebody waits for that
@@ -137,10 +136,10 @@ class BySize:
         tries.long.append((shapes, longest_s, self._clock.now_s() + AGAIN_S))
         before, self._ended = tries.ended, asyncio.get_running_loop().create_future()
         tries.ended = self._ended
-        _end(before)
+        end(before)
 
     def _over(self, tries: _Tries) -> None:
-        _end(tries.ended)
+        end(tries.ended)
         self._ended = tries.ended = None
         pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)
         tries.due_s = self._clock.now_s() + min(pause_s, LONGEST_PAUSE_S)
@@ -148,12 +147,15 @@ class BySize:
     def close(self) -> None:
         """Who waits for a pause waits no longer."""
         for tries in self._tries.values():
-            _end(tries.rested)
+            end(tries.rested)
 
     def follow(self, job: Job) -> None:
         """One that has waited runs on what came of its network, unless somebody has loaded or unloaded that since."""
-        model, tries = self._loading.models.get(job.network.name), self._tries.get(job.network.name)
-        if model and tries and tries.label == model.label and job.network in tries.before:
+        model, usual = self._loading.models.get(job.network.name), self._costs.usual
+        if model is None or model.network is job.network:
+            return
+        first, own = (usual.get(one.index, one.index) for one in (model.network, job.network))
+        if first == own:
             job.network = model.network
             job.cost_row = job.network.first_row
 
@@ -199,7 +201,6 @@ class BySize:
                 if self._loading.models.get(name) is model:
                     shapes = await self._by_most(tenant, tries, model, shapes, bound_s)
                     tries.label = self._loading.models[name].label
-                    tries.before.append(model.network)
                     self._tries[name] = tries  # whoever looked between its load and now has begun anew
                     log.warning(
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
@@ -242,10 +243,5 @@ def _rest(tries: _Tries, pause_s: float) -> Known:
     if tries.rested is None or tries.rested.done():
         loop = asyncio.get_running_loop()
         tries.rested = rested = loop.create_future()
-        loop.call_later(pause_s, _end, rested)
+        loop.call_later(pause_s, end, rested)
     return tries.rested
-
-
-def _end(known: Known | None) -> None:
-    if known is not None and not known.done():
-        known.set_result(None)

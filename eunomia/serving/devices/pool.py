@@ -74,6 +74,7 @@ class DevicePool:
         self.of_death: Callable[[Job], ServingError | None] = lambda job: None  # why its like is given up
         self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
         self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
+        self.by_request.timed = self.costs.timed
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
         self.by_size = BySize(self._devices, self.loading, self.costs, clock, self._cut_by)
         self.by_size.spawn, self.by_size.turn = self._spawn, lambda: self.by_request.turn
@@ -233,7 +234,7 @@ class DevicePool:
         found = self.ladder.towards(tenant, job, bound_s)
         if not isinstance(found, bool):
             return found
-        cut = self.by_size.wanted(tenant, job, bound_s)
+        cut = self.by_request.wanted(job) or self.by_size.wanted(tenant, job, bound_s)
         return cut or found or self.by_size.longest_s(job) > bound_s
 
     # --- requests --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -47,5 +48,32 @@ def test_who_waits_with_sizes_that_are_too_long_hears_it_before_a_cut_by_smaller
         assert again is not None
         await again
         assert cut.model.shapes == {"x": [1, 192]} and cut.by_size._ended is None
+
+    asyncio.run(main())
+
+
+def test_tenants_take_turns_at_cuts_however_many_networks_one_of_them_asks_for() -> None:
+    """Who came last waited for the networks of all before, of one tenant's all."""
+
+    async def main() -> None:
+        cut = Cut(None, None, None)
+        for name in ("second", "third", "other"):
+            network = replace(cut.model.network, name=name)
+            model = SimpleNamespace(**{**vars(cut.model), "network": network, "label": f"{name}#1"})
+            cut.loading.models[name] = model
+
+        def wanted(tenant: str, name: str) -> Any:
+            job = cut.job(400)
+            job.network = cut.loading.models[name].network
+            return cut.by_size.wanted(tenant, job, 0.025)
+
+        first = wanted("gold", "net")
+        assert wanted("gold", "second") is wanted("gold", "third") is wanted("bronze", "other") is first
+        await first
+        assert wanted("gold", "second") is not None and cut.by_size._ended is None, "it is not its turn"
+        assert wanted("bronze", "other") is cut.by_size._ended
+        cut.now_s += 10.0
+        await cut.by_size._ended
+        assert wanted("gold", "second") is cut.by_size._ended is not None
 
     asyncio.run(main())

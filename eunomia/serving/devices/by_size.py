@@ -6,12 +6,13 @@ usual sizes may then hold a device for too long, and are refused while others we
 that are too long wait for the end of that, and then run on what came of it; what ran before runs on. Its
 blocks may take a quarter of what others can wait for: with more of them, small inputs would pay for large ones.
 
-Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenant until it is loaded again. After each
-is a pause, twice as long each time, so that the next is by much larger sizes; who sends such waits for its end. None is
-made of a network whose operator gave ``shapes``, nor of a size of which one row takes longer than ``LONGEST_S``. A file
-that was replaced since it was loaded is not taken. Nor is a cut of which a block is still too long, as its first run
-would hold the device: one by half the elements is, up to ``HALVINGS`` times, and not once it has taken ``LATE_S``:
-administrators wait for it. What such a block took is known then, and no request of its size runs to find that out.
+One network is cut at a time, and tenants take turns. Clients choose these sizes, so tries are few: ``MOST`` of a
+network by one tenant until it is loaded again. After each is a pause, twice as long each time, so that the next is by
+much larger sizes; who sends such waits for its end. None is made of a network whose operator gave ``shapes``, nor of a
+size of which one row takes longer than ``LONGEST_S``. A file that was replaced since it was loaded is not taken. Nor is
+a cut of which a block is still too long, as its first run would hold the device: one by half the elements is, up to
+``HALVINGS`` times, and not once it has taken ``LATE_S``: administrators wait for it. What such a block took is known
+then, and no request of its size runs to find that out.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
+TURN_S = 0.25  # for the next tenant to begin: all who wait look one after the other
 MOST_LONG = 16  # cuts whose longest block is remembered
 PAUSE_S, LONGEST_PAUSE_S, AGAIN_S = 1.0, 3600.0, 60.0
 LONGEST_S, LONGER = 1.0, 2.0  # of processor time; than what it was cut by, so that noise is no reason
@@ -85,6 +87,8 @@ class BySize:
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]] = asyncio.ensure_future
         self._tries: dict[str, _Tries] = {}
         self._ended: Known | None = None  # of the cut that is under way
+        self._circle = dict[str, None]()  # tenants who wait for their turn
+        self._next, self._next_s = "", 0.0  # who goes first then, and for how long others wait for that
 
     def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
@@ -101,13 +105,25 @@ class BySize:
             return None
         if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
             return _rest(tries, left_s) if left_s <= LATE_S else None
-        if self._ended is not None:  # of another network: its turn comes
-            return self._ended
+        if (turn := self._turn(tenant)) is not None:
+            return turn
         tries.count[tenant] += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
         cut = self._cut(tenant, tries, model, shapes, bound_s)
-        self.spawn(cut).add_done_callback(lambda _: self._over(tries))
+        self.spawn(cut).add_done_callback(lambda _: self._over(tries, tenant))
         return self._ended
+
+    def _turn(self, tenant: str) -> Known | None:
+        """What it waits for while another network is cut, or another tenant goes first; None = it may begin."""
+        turn, left_s = self._ended, self._next_s - self._clock.now_s()
+        if turn is None and self._next not in ("", tenant) and left_s > 0.0:
+            turn = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(left_s, end, turn)
+        if turn is not None:
+            self._circle[tenant] = None
+        else:
+            self._next = ""
+        return turn
 
     def helps(self, tenant: str, job: Job) -> bool:
         """Whether its network is being cut anew, or may be for its size, now or after a pause."""
@@ -138,7 +154,10 @@ class BySize:
         tries.ended = self._ended
         end(before)
 
-    def _over(self, tries: _Tries) -> None:
+    def _over(self, tries: _Tries, tenant: str) -> None:
+        self._circle.pop(tenant, None)
+        self._next, self._next_s = next(iter(self._circle), ""), self._clock.now_s() + TURN_S
+        self._circle.pop(self._next, None)
         end(tries.ended)
         self._ended = tries.ended = None
         pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)

@@ -105,3 +105,31 @@ def test_what_runs_already_is_not_ended_for_what_its_like_has_just_shown(tmp_pat
         assert seen[first].held_s < math.inf and seen[next_].held_s == math.inf
 
     asyncio.run(main())
+
+
+def test_what_is_written_up_meanwhile_is_written_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were refused in its midst had it done twice, and the next piece not at all."""
+    monkeypatch.setattr("eunomia.serving.dispatch.later.MOST", 1)
+
+    async def main() -> None:
+        bench, done = Class(tmp_path, 4), list[str]()
+        later, (row,) = bench.pool.dispatcher.later, {job.cost_row for job in bench.jobs}
+        bench.pool.dispatcher.decide()
+        bench.holding.most_s = 0.01
+        bench.known.set_result(None)
+        bench.pool.answers.on_retired = lambda job, outcome: later.add(lambda: done.append(outcome))
+
+        def learn() -> None:
+            bench.pool.costs.learn(bench.network, 0, 0, [10.0] * 3, 1, row)
+            bench.pool.execution.on_learnt(row)
+            done.append("learnt")
+
+        later.add(learn)
+        later.add(lambda: done.append("next"))
+        later.settle()
+        await until_async(lambda: len(done) == 6)
+        assert sorted(done) == ["learnt", "next", *["too_long"] * 4]
+
+    asyncio.run(main())

@@ -6,6 +6,7 @@ wait as later ones do (``unsized``): until their network is cut for them, or it 
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from eunomia.serving.devices.answers import Answer
@@ -25,7 +26,10 @@ class HeldBack:
         pool.execution.on_learnt = self.learnt
 
     def learnt(self, cost_row: int) -> None:
-        """It is known what inputs of this class take."""
+        """It is known what inputs of this class take; who hears that is in the midst of its bookkeeping."""
+        asyncio.get_running_loop().call_soon(self._look, cost_row)
+
+    def _look(self, cost_row: int) -> None:
         state = self._pool.dispatcher
         for job in state.waiting.jobs():
             if job.cost_row == cost_row and job.unsure and not job.block and state.waiting.shown(job):

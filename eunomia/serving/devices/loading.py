@@ -99,8 +99,8 @@ class Loading:
         if not alive:
             raise Away("no device is alive")
         target_s = max(self.target_s, COARSE * most_s)
-        bound: Message = {"most_s": most_s, "target_s": target_s} if most_s else {}
-        first = {**self._order(alive[0], label, path, shapes, cut), **bound, "batches": self.batches}
+        bound: Message = {"most_s": most_s, "target_s": target_s, "batches": False} if most_s else {}
+        first = {**self._order(alive[0], label, path, shapes, cut), "batches": self.batches, **bound}
         answers = [await self._load_on(alive[0], first)]
         given, shapes = bool(shapes), answers[0].get("shapes") or shapes  # with those that it had to find
         asked, untried = answers[0].get("asked", {}), bool(answers[0].get("untried"))
@@ -128,7 +128,7 @@ class Loading:
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(network, answer))
         self._labels[network.index] = label
-        if not answers[0].get("rows_apart", False):
+        if not (most_s or answers[0].get("rows_apart", False)):  # else who loads it knows
             self._costs.apart.add(network.index)
             if self.batches and first_axis_is_free(ports):
                 log.warning(

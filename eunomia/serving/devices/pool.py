@@ -196,11 +196,16 @@ class DevicePool:
     async def _in_place_of(
         self, old: LoadedModel, shapes: Mapping[str, list[int]], cut: str, most_s: float = 0.0
     ) -> None:
-        """The same network, cut otherwise: who gave its shapes, and what is usual of it, stays. Raises ModelError."""
+        """The same network, cut otherwise; raises ModelError.
+
+        Who gave its shapes, what is usual of it, and whether its requests share runs, stays.
+        """
         await self.load(old.network.name, old.path, shapes, cut, most_s)
         new, usual = self.models[old.network.name], self.costs.usual
         new.given, new.chosen = old.given, old.chosen
         usual[new.network.index] = usual.get(old.network.index, old.network.index)
+        if old.network.index in self.costs.apart:
+            self.costs.apart.add(new.network.index)
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""

@@ -211,6 +211,7 @@ def test_a_policy_of_ones_own_is_meant_beside_the_file(
     ("content", "words"),
     [
         (b"name = ", "not valid TOML"),
+        (b"a = " + 5000 * b"[" + 5000 * b"]", "too deep in each other"),
         (b"\xff\xfe", "not UTF-8"),
         (b"", "lacks the key 'name'"),
         (b"name = 'a'\nname = 'b'", "not valid TOML"),

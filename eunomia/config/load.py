@@ -18,6 +18,8 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.core.own_file import as_path
 
+DEEP = "{} has tables or lists too deep in each other; a {} has few levels"
+
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     """Read a scenario file (TOML; YAML where PyYAML is installed). ``overrides`` are ``a.b=c`` texts.
@@ -72,6 +74,8 @@ def read_table(path: Path, what: str = "scenario") -> Table:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(DEEP.format(path, what)) from None
 
 
 def _read_yaml(text: str, path: Path, what: str) -> Table:
@@ -83,6 +87,8 @@ def _read_yaml(text: str, path: Path, what: str) -> Table:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError(DEEP.format(path, what)) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path} holds no table of keys; a {what} starts with name = ...")
     return data

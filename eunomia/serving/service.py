@@ -32,6 +32,7 @@ from eunomia.serving.observe.tracing import Tracing
 from eunomia.serving.protocol.errors import (
     IN_VAIN,
     BadRequest,
+    Cancelled,
     Refused,
     ServingError,
     TooLarge,
@@ -45,6 +46,7 @@ from eunomia.serving.replicas.fleet import Fleet
 from eunomia.serving.tenants.bodies import AGAIN_S, Bodies
 from eunomia.serving.tenants.deadlines import Claim, claim_of, deadline_s
 from eunomia.serving.tenants.grants import Directory, Grant
+from eunomia.serving.tenants.held_back import HeldBack
 from eunomia.serving.tenants.holding import Holding
 from eunomia.serving.tenants.limits import Limits
 from eunomia.serving.tenants.pairs import Pairs
@@ -93,6 +95,7 @@ class Service(Callers):
         self.pool.of_death = self.holding.died
         self.pairs = Pairs(dispatcher, lambda: self.ledger.usage if self.ledger else {})
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized, self.pool.by_size.follow)
+        HeldBack(self.pool, self.holding, self.directory, self.unsized)
         self.books = books = Books(dispatcher.later)
         self.rota = Rota(books.turns, waited=books.front.waited)
         by_request.keep, by_request.turn = self.limits.keep, self.repository.turn
@@ -222,8 +225,12 @@ class Service(Callers):
         """Its client has gone away."""
         self._give_back(inside.grant, inside.size)
         self.pool.cancel(inside.job)
-        if inside.job.payload is None:  # it waits until it is known what its size takes
-            inside.answer.cancel()
+        if inside.job.payload is not None:
+            return
+        inside.answer.cancel()  # it waits until it is known what its size takes
+        if not inside.answer.done() or inside.answer.cancelled():
+            gone = Cancelled("the client has gone away")
+            self.refused(inside.grant, inside.request.model, gone, inside.request.request_id)
 
     def _give_back(self, grant: Grant, size: int) -> None:
         self.limits.let_go(grant, size)

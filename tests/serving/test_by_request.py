@@ -468,12 +468,15 @@ def test_a_try_that_finds_nothing_to_cut_costs_its_pause_alone(
 
     monkeypatch.setattr(by_request, "cut_beside", cut_beside)
     beside = Beside(tmp_path, 0.0)
+    timed = list[Any]()
     beside.found.place, beside.found.spawn = place, spawn
+    beside.found.timed = lambda network, rows, sizes: timed.append((network, rows, sizes))
     beside.offered(1.0)
     asyncio.run(work[0])
     tries = beside.found._tries["net"]
     assert (tries.count, tries.used, placed) == (1, count - 1, ["key-2"] * (count - 1))
     assert beside.model.took_s == pytest.approx(1e-4 * count)
+    assert timed == [(beside.network, 1, [])] * (count - 1), "and is no guess"
     assert beside.arena.free_bytes == beside.arena.room_bytes, "the input is not kept any longer"
 
 
@@ -550,3 +553,28 @@ def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pyt
     assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1, scratch(tmp_path)).blocks) == 1
     again = load_network(file, cache, {}, BLOCK_S)
     assert again.blocks == 1 and again.block_s != [UNTRIED_S]
+
+
+def test_what_is_too_long_waits_while_its_network_is_cut_by_what_another_brought(tmp_path: Path) -> None:
+    """It had 413, and a moment later the same input ran."""
+
+    async def main() -> None:
+        beside, job = Beside(tmp_path, 0.0), Job(0, Network(0, "net", 0, 1), 0.0)
+        job.network, go_on = beside.network, asyncio.Event()
+
+        def spawn(work: Coroutine[object, object, None]) -> Any:
+            work.close()
+            return asyncio.ensure_future(go_on.wait())
+
+        beside.found.spawn = spawn
+        assert beside.found.wanted(job) is None
+        beside.offered(1.0)
+        known = beside.found.wanted(job)
+        assert known is not None and beside.found.wanted(job) is known and not known.done()
+        other = Job(0, Network(1, "net", 0, 1), 0.0)
+        assert beside.found.wanted(other) is None, "it has been loaded anew since"
+        go_on.set()
+        await known
+        assert beside.found.wanted(job) is None
+
+    asyncio.run(main())

@@ -133,17 +133,21 @@ class Cut:
         self.given, self.run_s = list[dict[str, list[int]]](), run_s
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
-        costs: Any = SimpleNamespace(least_s=lambda network, row: self.run_s)
+        self.usual = dict[int, int]()
+        costs: Any = SimpleNamespace(least_s=lambda network, row: self.run_s, usual=self.usual)
         clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
         self.by_size = BySize([device], self.loading, costs, clock, self.load)
 
     async def load(self, model: Any, shapes: dict[str, list[int]], most_s: float) -> None:
+        await asyncio.sleep(0)
         self.loads.append(shapes["x"])
         self.given.append(shapes)
         self.now_s += self.takes_s
         if (error := self.ends.pop(0)) is not None:
             raise error
+        before = self.model.network.index
         self.placed(shapes)
+        self.usual[self.model.network.index] = self.usual.get(before, before)
 
     def placed(self, shapes: dict[str, list[int]]) -> None:
         """In the network's place is another one."""

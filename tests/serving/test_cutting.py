@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import pytest
 from eunomia.core.arrays import Tensor
 from eunomia.serving.blocks import plan
 from eunomia.serving.blocks.optimise import Optimised, content_key
-from eunomia.serving.devices.cutting import kept, prepare
+from eunomia.serving.devices.cutting import LongBlock, kept, prepare, refusal
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.prepare import REFUSED
 from tests import children
+from tests.serving.test_two_devices import Bench
 
 MANY = {"x": [64, 4]}
 CHAIN = """<ir_version: 8, opset_import: ["" : 17]>
@@ -108,3 +110,26 @@ def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (
         REFUSED, f"cannot write '{tmp_path}/cache': File too large\n",
     ), done.stderr  # fmt: skip
+
+
+def test_a_refusal_says_whether_a_block_was_too_long() -> None:
+    said = refusal("a block takes 30 ms", 0.03)
+    assert isinstance(said, LongBlock) and said.longest_s == 0.03
+    assert not isinstance(refusal("it does not run", 0.0), LongBlock)
+
+
+def test_what_clients_chose_does_not_stay_on_disk_when_the_server_stops(tmp_path: Path) -> None:
+    """Each server left a copy of all weights by other sizes, which no later one reads."""
+    cut, trial = (tmp_path / f"abc-0.001-{sizes}.blocks" for sizes in ("12ab", "34cd"))
+    for folder in (cut, trial):
+        folder.mkdir()
+    (tmp_path / "abc.12ab.times.json").touch()
+
+    async def main() -> None:
+        bench = Bench(tmp_path)
+        model = bench.pool.models["net"]
+        model.key, model.chosen = cut.stem, True
+        await bench.pool.close()
+
+    asyncio.run(main())
+    assert sorted(tmp_path.iterdir()) == [trial]

@@ -690,6 +690,25 @@ def test_a_batch_runs_together_and_is_counted_as_many() -> None:
     assert jobs[3].row >= 0 and math.isnan(jobs[3].start_s)
 
 
+@pytest.mark.parametrize(
+    ("patience_s", "evident", "together"), [(9.0, True, 3), (2.5, True, 1), (9.0, False, 0)]
+)
+def test_a_batch_keeps_nobody_waiting_for_longer_than_a_request_may(
+    patience_s: float, evident: bool, together: int
+) -> None:
+    """Eight requests of which each was short enough held the device eight times as long, and were ended there."""
+    replay = Replay(load_policy("edf"), np.ones((2, 1)), [2], DispatchOptions(max_batch=4, lease_s=9.0))
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    replay.dispatcher.patience_s = lambda job: patience_s
+    if not evident:
+        replay.dispatcher.costs._evident.clear()
+    jobs = [Job(0, replay.networks[0], 0.0, 90.0, group="g", payload=n) for n in range(4)]
+    for job in jobs:
+        replay.dispatcher.enter(job)
+    replay.dispatcher.decide()
+    assert len(jobs[0].together) == together
+
+
 def test_a_policy_finds_its_own_constants_in_the_view_and_nothing_of_its_predecessor() -> None:
     seen: list[tuple[str, list[float], float]] = []
 

@@ -146,7 +146,7 @@ def test_a_size_that_is_refused_is_refused_before_it_has_come(
         monkeypatch.setattr(holding, "helped", lambda tenant, job: False)  # as after the last cut
         monkeypatch.setattr("eunomia.serving.tenants.holding.LEAST_S", 0.0)
         monkeypatch.setattr("eunomia.serving.tenants.holding.USUAL", 0.0)
-        monkeypatch.setitem(holding._probes, ("gold", "small"), _Probe(math.inf, 1.0))
+        monkeypatch.setitem(holding._probes, ("gold", job.network.index), _Probe(math.inf, 1.0))
     else:
         holding.vain.close("gold", job, 1.0)
     starts = pool.dispatcher.starts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -162,6 +164,22 @@ def test_what_clients_choose_moves_no_bound() -> None:
     desk.costs.measured(desk.network, 0, [0.4])
     assert desk.ask(BRONZE, 16, 0.4), "once, to see"
     assert not desk.ask(BRONZE, 16, 0.4)
+
+
+def test_what_has_just_run_counts_before_it_is_written_up() -> None:
+    """Who sent another one at once was let in, and its run ended: 413, and 429 for ten seconds."""
+
+    async def main() -> None:
+        desk, tokens = Desk(GOLD, BRONZE), 3000
+        job = Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(tokens,))
+        desk.dispatcher.classify(job)
+        learn = partial(desk.costs.learn, desk.network, 0, 0, [desk.seconds(tokens)], 1, job.cost_row)
+        assert desk.holding.check(BRONZE, job) is None
+        desk.dispatcher.later.add(learn)
+        with pytest.raises(TooLarge):
+            desk.holding.check(BRONZE, job)
+
+    asyncio.run(main())
 
 
 def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good(

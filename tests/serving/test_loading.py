@@ -288,6 +288,7 @@ def test_what_did_not_load_again_is_tried_later_and_later(monkeypatch: pytest.Mo
     (1, b"Traceback:\nOSError: [Errno 28] No space left on device\n", r"ended with status 1: OSError: \[Errno 28\]"),
     (1, b"", r"ended with status 1: it said nothing"),
     (prepare.REFUSED, b"net.onnx: ONNX Runtime refuses it\n", r"^net.onnx: ONNX Runtime refuses it$"),
+    (prepare.LONG, b"0.5\na block takes 500 ms\n", r"^a block takes 500 ms$"),
     (None, b"", r"was not optimised and cut within 100 s"),
     (-24, b"", r"was not cut within 20 s of processor time"),
 ])  # fmt: skip
@@ -299,13 +300,14 @@ def test_a_file_that_fails_aside_is_not_tried_on_the_device(
     def run(command: list[str], **more: Any) -> subprocess.CompletedProcess[bytes]:
         if code is None:
             raise subprocess.TimeoutExpired(command, more["timeout"])
-        refused = code == prepare.REFUSED
+        refused = code in (prepare.REFUSED, prepare.LONG)
         return subprocess.CompletedProcess(command, code, said if refused else b"", b"" if refused else said)
 
     (tmp_path / "net.onnx").write_bytes(b"x")
     monkeypatch.setattr(subprocess, "run", run)
-    with pytest.raises(ModelError, match=why):
+    with pytest.raises(ModelError, match=why) as caught:
         prepare.prepare_aside(str(tmp_path / "net.onnx"), str(tmp_path), {}, 1.0)
+    assert getattr(caught.value, "longest_s", 0.0) == (0.5 if code == prepare.LONG else 0.0)
 
 
 def test_the_process_aside_says_why(
@@ -321,14 +323,14 @@ def test_the_process_aside_says_why(
 def test_a_cut_that_is_too_long_for_clients_sizes_does_not_stay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each try left another copy of all weights in the cache."""
+    """Each try left another copy of all weights in the cache, or a file of times."""
     monkeypatch.setattr("os.nice", lambda by: 0)
     monkeypatch.setattr(prepare, "bound", lambda: None)
     (tmp_path / "net.onnx").write_bytes(mobilenet_v2(side=32, classes=10))
-    asked = [str(tmp_path / "net.onnx"), str(tmp_path), "{}", "1.0", ""]
-    assert prepare.main([*asked, "1e-9"]) == prepare.REFUSED
+    asked = [str(tmp_path / "net.onnx"), str(tmp_path), '{"image": [1, 3, 32, 32]}', "1.0", ""]
+    assert prepare.main([*asked, "1e-9"]) == prepare.LONG
     assert "with such inputs, and may take 0" in capsys.readouterr().out
-    assert not list(tmp_path.glob("*.blocks"))
+    assert not [*tmp_path.glob("*.blocks"), *tmp_path.glob("*.times.json")]
     assert prepare.main([*asked, "60.0"]) == 0 and len(list(tmp_path.glob("*.blocks"))) == 1
 
 
@@ -346,6 +348,7 @@ def test_where_only_the_whole_loads_for_clients_sizes_the_old_cut_stays(
     refusing._load_aside(order)
     said = receive(far)
     assert said is not None and "blocks do not load with such inputs" in said["why"]
+    assert 1e-9 < said["longest_s"] < math.inf
     refusing._memory.release()
     for end in (near, far, arena):
         end.close()

@@ -232,17 +232,17 @@ def test_nobody_waits_for_a_network_that_no_device_has_any_more(
         pool, seen = bench.pool, list[tuple[str, str]]()
         pool.loading.on_away = lambda name, why: seen.append((name, why))
         early = bench.job()
-        pool._enter(early)
+        pool.enter(early)
         monkeypatch.setattr(loading, "AGAIN_S", 0.0)
         await bench.answers_load(kind="refused", why="net.onnx is gone")
         with pytest.raises(Unavailable, match="model 'net' is not ready: no device has it: net.onnx is gone"):
             await asyncio.wait_for(early.payload.answer, PATIENCE_S)
         assert seen == [("net", "no device has it: net.onnx is gone")]
         with pytest.raises(Unavailable, match="net.onnx is gone"):
-            pool._enter(bench.job())
+            pool.enter(bench.job())
         await bench.answers_load(kind="loaded", block_s=[1.0, 1.0, 1.0])
         await until_async(lambda: len(seen) == 2)
-        pool._enter(bench.job())
+        pool.enter(bench.job())
         assert seen[1] == ("net", "") and bench.kinds(0) == ["run"]
 
     asyncio.run(main())
@@ -272,7 +272,7 @@ def test_nor_for_one_that_was_replaced(tmp_path: Path) -> None:
     async def main() -> None:
         bench = Returns(tmp_path)
         pool, late = bench.pool, bench.job()
-        pool._enter(late)
+        pool.enter(late)
         pool.unload("net")
         with pytest.raises(Unavailable, match="no device has it: the devices that had it died"):
             await asyncio.wait_for(late.payload.answer, PATIENCE_S)

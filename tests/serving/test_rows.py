@@ -243,7 +243,7 @@ def test_a_client_that_leaves_while_its_request_is_promised_is_not_offered_again
     execution = SimpleNamespace(
         queues=[[SimpleNamespace(job=dispatcher.lanes[0].job)]], stop=lambda device: None
     )
-    pool: Any = SimpleNamespace(dispatcher=dispatcher, execution=execution)
+    pool: Any = SimpleNamespace(dispatcher=dispatcher, execution=execution, unsized=set())
     DevicePool.cancel(pool, promised)
     replay.clock.time_s = 0.97
     dispatcher.arrive(request(0.97, 2.3))

@@ -7,6 +7,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.rows import rows_are_apart
 from tests.serving.live import GOLD, Entry, ask, options, running
 from tests.serving.test_loading import Loads
+from tests.serving.test_two_devices import Bench
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 FLAT = "(float[n, 4] x) => (float[n, 4] y) "
@@ -117,15 +119,43 @@ def test_requests_of_a_sequence_are_answered_as_if_alone(
     assert [r.message.count("share no run") for r in caplog.records if "share no run" in r.message] == [1]
 
 
-@pytest.mark.parametrize("batches", [False, True])
-def test_a_network_is_tried_for_batches_where_these_are_asked_for(batches: bool) -> None:
+@pytest.mark.parametrize(
+    ("batches", "most_s", "tried"), [(False, 0.0, False), (True, 0.0, True), (True, 1.0, False)]
+)
+def test_a_network_is_tried_for_batches_where_these_are_asked_for(
+    batches: bool, most_s: float, tried: bool
+) -> None:
+    """Not by sizes that clients chose."""
+
     async def main() -> None:
         device = Loads({})
         device.loading.batches = batches
         orders = []
         tell = device.tell
         device.tell = lambda message: (orders.append(message), tell(message))[1]  # type: ignore[method-assign]
-        await device.load("net")
-        assert [order.get("batches") for order in orders] == [batches]
+        await device.loading.load("net", "", {}, most_s=most_s)
+        assert [order.get("batches") for order in orders] == [tried]
+        assert bool(device.loading._costs.apart) == (not most_s)
+
+    asyncio.run(main())
+
+
+def test_clients_sizes_change_nothing_of_whether_requests_share_runs(tmp_path: Path) -> None:
+    """Three rows were tried again by sizes that a client chose, six times all blocks beside others' requests."""
+
+    async def main() -> None:
+        bench = Bench(tmp_path)
+        models, apart = bench.pool.models, bench.pool.costs.apart
+
+        async def load(name: str, path: str, shapes: Any, cut: str, most_s: float) -> Any:
+            network = bench.pool.costs.add(name, 1)
+            bench.pool.loading.models[name] = replace(models[name], network=network)
+
+        bench.pool.load = load  # type: ignore[method-assign]
+        await bench.pool._cut_by(models["net"], {}, 1.0)
+        assert not apart
+        apart.add(models["net"].network.index)
+        await bench.pool._cut_by(models["net"], {}, 1.0)
+        assert models["net"].network.index in apart
 
     asyncio.run(main())

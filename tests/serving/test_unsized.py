@@ -124,7 +124,17 @@ def test_those_beyond_the_bound_of_a_tenant_are_told_to_come_again(
     trials.nothing_left()
 
 
-def test_what_waits_is_in_its_tenants_account_and_leaves_with_its_client(live: Server) -> None:
+@pytest.fixture
+def books(live: Server, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the audit log is told."""
+    noted = list[Any]()
+    monkeypatch.setattr(live.service, "note", lambda *line: noted.append(line))
+    return noted
+
+
+def test_what_waits_is_in_its_tenants_account_and_leaves_with_its_client(
+    live: Server, books: list[Any]
+) -> None:
     trials = Trials(live)
     raw = np.zeros((2, 3, SIDE, SIDE), np.float32).tobytes()
     head = (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [2, 3, %d, %d], '
@@ -142,6 +152,24 @@ def test_what_waits_is_in_its_tenants_account_and_leaves_with_its_client(live: S
     line.close()
     trials.nothing_left()
     trials.end(found=True)
+    assert books == [("gold", "small", "", "cancelled")]
+
+
+def test_a_call_that_is_cancelled_meanwhile_is_in_the_books_once(live: Server, books: list[Any]) -> None:
+    """Neither audit log nor metrics knew of it."""
+    grpc, trials = pytest.importorskip("tritonclient.grpc"), Trials(live)
+    with grpc.InferenceServerClient(f"127.0.0.1:{live.grpc_port}") as client:
+        pictures = grpc.InferInput("image", [2, 3, SIDE, SIDE], "FP32")
+        pictures.set_data_from_numpy(np.zeros((2, 3, SIDE, SIDE), np.float32))
+        headers = {"authorization": f"Bearer {GOLD}"}
+        call = client.async_infer(
+            "small", [pictures], lambda result, error: None, headers=headers, request_id="7"
+        )
+        trials.waiting(1)
+        call.cancel()
+        trials.nothing_left()
+    trials.end(found=True)
+    assert books == [("gold", "small", "7", "cancelled")]
 
 
 def test_a_network_that_is_unloaded_meanwhile_stays_for_those_who_wait(tmp_path: Path) -> None:

@@ -205,3 +205,36 @@ def test_one_that_held_the_device_too_long_is_refused_from_then_on() -> None:
         job = alone.job("bronze")
         assert alone.holding.check(BRONZE, job) is None, "nobody else was promised anything"
         alone.ran("bronze", job, 5.0)
+
+
+def test_one_that_is_loaded_anew_has_its_first_run_at_once() -> None:
+    """All requests were refused for half a minute or longer, by what had run before somebody loaded it."""
+    desk = NeverTried(URGENT, BRONZE)
+    for _ in range(3):
+        job = desk.job("bronze")
+        assert desk.holding.check(BRONZE, job) is None
+        desk.ran("bronze", job, 0.09)
+        old = desk.network
+        desk.network = desk.costs.add("values", 1, untried=True)
+        desk.costs.measured(desk.network, 0, [UNTRIED_S])
+        desk.costs.usual[desk.network.index] = old.index  # cut otherwise, it is the same
+        with pytest.raises((TooLarge, Untried)):
+            desk.holding.check(BRONZE, desk.job("bronze"))
+        del desk.costs.usual[desk.network.index]
+    assert len(desk.holding._probes) == 1, "of those that serve"
+
+
+def test_one_that_was_cut_by_a_requests_input_needs_no_other_first_run() -> None:
+    """What it takes had just been timed, and all requests got 429 until the next one might try."""
+    desk = NeverTried(URGENT, BRONZE)
+    job = desk.job("bronze")
+    assert desk.holding.check(BRONZE, job) is None
+    desk.ran("bronze", job, 0.09)
+    before, desk.network = desk.network.index, desk.costs.add("values", 9, untried=True)
+    desk.costs.usual[desk.network.index] = before
+    desk.costs.measured(desk.network, 0, [0.01] * 9)
+    with pytest.raises(Untried):
+        desk.holding.check(BRONZE, desk.job("bronze"))
+    desk.costs.timed(desk.network, 1, [8])
+    assert desk.holding.check(BRONZE, desk.job("bronze")) is None
+    assert desk.costs.longest_s(desk.network, desk.network.first_row) == pytest.approx(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
+from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.models.repository import Entry, Repository
 from eunomia.serving.protocol.errors import NotFound
 from eunomia.serving.server import Server
@@ -168,6 +171,7 @@ def test_files_whose_names_no_network_has_are_named_once(
         "e f/model.onnx",
         "g/model.ONNX",
         "h/v1/model.onnx",
+        "two\nlines.onnx",
     )
     for name in (*served, *others, "readme.txt", "i/weights.onnx"):
         path = tmp_path / name
@@ -186,3 +190,15 @@ def test_files_whose_names_no_network_has_are_named_once(
     (tmp_path / "x y.onnx").write_bytes(b"")
     repository.rescan()
     assert "'x y.onnx'" in caplog.records[-1].getMessage() and len(caplog.records) == len(others) + 1
+
+
+def test_nobody_waits_for_a_pipe_among_the_networks(tmp_path: Path) -> None:
+    """A start did not end, nor a load: its device was killed after two minutes."""
+    (tmp_path / "net/1").mkdir(parents=True)
+    (tmp_path / "net/1/model.onnx").write_bytes(b"")
+    for name in ("pipe.onnx", "net/config.pbtxt"):
+        os.mkfifo(tmp_path / name)
+    repository = Repository(None, tmp_path)  # type: ignore[arg-type]
+    assert {entry.name for entry in repository.entries()} == {"net", "pipe"}
+    with pytest.raises(ModelError, match="pipe.onnx: cannot be read: it is no regular file"):
+        content_key(tmp_path / "pipe.onnx")

@@ -95,6 +95,8 @@ def content_key(path: Path) -> str:
     import onnxruntime as ort
 
     digest = hashlib.sha256()
+    if path.exists() and not path.is_file():  # nobody may ever write to a pipe, and a device has no end
+        raise ModelError(f"{path}: cannot be read: it is no regular file")
     try:
         for file in (path, *weight_files(path)):
             digest.update(file.name.encode() if file != path else b"")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TARGET_S = (
     1.5e-3  # a block's length: a boundary costs 0.03 to 0.15 ms, and is what an urgent request waits for
 )
+TIMES = ".times.json"
 LONG, WIDE = 2.0, 32  # blocks of so many targets are cut where up to so many tensors cross
 RUNS = 5  # of the whole network that are timed, after one that is not
 
@@ -56,7 +57,8 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
     kept beside the optimised graph, by these sizes, so that all devices cut alike; ``feed`` is tried all
     the same, once. Raises ModelError where the network does not run on it.
     """
-    kept = optimised.path.with_suffix(f".{of_sizes({name: a.shape for name, a in feed.items()})}.times.json")
+    sizes = of_sizes({name: a.shape for name, a in feed.items()})
+    kept = optimised.path.with_suffix(f".{sizes}{TIMES}")
     times_s = _kept_times(kept, len(optimised.model.graph.node))
     seen_s = node_times_s(optimised, feed, runs=0 if times_s else RUNS)
     times_s = times_s or seen_s

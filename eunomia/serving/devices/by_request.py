@@ -3,7 +3,8 @@
 The input of a request that was answered, and took long enough to be worth it, is kept for a moment, on its tenant's
 account. So is one whose run was ended, as it held its device for too long: in blocks it may not. A process of its own
 times the network on it and cuts it (``asked``). Then the network takes its own place as a load would: those that wait
-run as before, later ones in blocks. What takes less has its time remembered.
+for a device run as before, later ones in blocks. What is too long meanwhile waits for that. What takes less has its
+time remembered.
 
 A first request may be unlike the others: one that takes ``UNUSUAL`` times as long has the network cut again.
 Clients choose these inputs, so tries are few: ``MOST`` of a network, ``IN_VAIN`` of one tenant that failed, and after
@@ -25,12 +26,14 @@ from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.asked import cut_beside, remember
 from eunomia.serving.devices.axes import Shapes
+from eunomia.serving.devices.climbs import Known, end
 from eunomia.serving.devices.cutting import content_of, drop_older, kept
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
+from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
 from eunomia.serving.devices.messages import Placed
 from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError
 
@@ -75,11 +78,26 @@ class ByRequest:
         self._cache = cache
         self.keep: Callable[[str, int, int], Callable[[], None]] = lambda tenant, size, free: lambda: None
         self.place: Callable[[LoadedModel, str], Coroutine[object, object, None]]
+        self.timed: Callable[[Network, int, Sequence[int]], None]
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]]
         self.turn = asyncio.Lock()
         self._tries: dict[str, Tries] = {}
         self._ran: dict[tuple[int, int], int] = {}  # by network and device: the process in which it has run
         self._task: asyncio.Task[None] | None = None
+        self._cuts: LoadedModel | None = None  # what it cuts
+        self._ended: Known | None = None  # of that, where somebody waits for it
+
+    def wanted(self, job: Job) -> Known | None:
+        """A request is too long in a block: its network is being cut by what another one brought; done then."""
+        model, task = self._loading.models.get(job.network.name), self._task
+        if task is None or task.done() or model is None or model is not self._cuts:
+            return None
+        if model.network is not job.network:
+            return None
+        if self._ended is None or self._ended.done():
+            self._ended = known = asyncio.get_running_loop().create_future()
+            task.add_done_callback(lambda _: end(known))
+        return self._ended
 
     @property
     def idle(self) -> bool:
@@ -146,12 +164,14 @@ class ByRequest:
             held.callback(self._arena.release, payload.slot)
         payload.slot = NO_ROOM
         tries.begins(now_s)
+        self._cuts = model
         self._task = self.spawn(self._cut(tenant, model, payload.inputs, held, took_s))
 
     async def _cut(
         self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack, took_s: float
     ) -> None:
         name, tries = model.network.name, self._tries[model.network.name]
+        sizes: Shapes = {tensor["name"]: [*tensor["shape"]] for tensor in inputs}
         try:
             order = {
                 "name": model.key,
@@ -169,6 +189,7 @@ class ByRequest:
                 now = self._loading.models.get(name)  # loaded anew, perhaps, and as this one was
                 if now is not None and now.key == model.key != cut.name and len(cut.blocks) > 1:
                     await self.place(now, cut.name)
+                    self.timed(self._loading.models[name].network, *trial_shape(model.ports["inputs"], sizes))
                     tries.used += 1
                     needed = {each.key for each in self._loading.models.values()}
                     await asyncio.to_thread(drop_older, cut, self._loading.target_s, needed)

@@ -6,12 +6,13 @@ usual sizes may then hold a device for too long, and are refused while others we
 that are too long wait for the end of that, and then run on what came of it; what ran before runs on. Its
 blocks may take a quarter of what others can wait for: with more of them, small inputs would pay for large ones.
 
-Clients choose these sizes, so tries are few: ``MOST`` of a network by one tenant until it is loaded again. After each
-is a pause, twice as long each time, so that the next is by much larger sizes; who sends such waits for its end. None is
-made of a network whose operator gave ``shapes``, nor of a size of which one row takes longer than ``LONGEST_S``. A file
-that was replaced since it was loaded is not taken. Nor is a cut of which a block is still too long, as its first run
-would hold the device: one by half the elements is, up to ``HALVINGS`` times, and not once it has taken ``LATE_S``:
-administrators wait for it.
+One network is cut at a time, and tenants take turns. Clients choose these sizes, so tries are few: ``MOST`` of a
+network by one tenant until it is loaded again. After each is a pause, twice as long each time, so that the next is by
+much larger sizes; who sends such waits for its end. None is made of a network whose operator gave ``shapes``, nor of a
+size of which one row takes longer than ``LONGEST_S``. A file that was replaced since it was loaded is not taken. Nor is
+a cut of which a block is still too long, as its first run would hold the device: one by half the elements is, up to
+``HALVINGS`` times, and not once it has taken ``LATE_S``: administrators wait for it. What such a block took is known
+then, and no request of its size runs to find that out.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from operator import ge
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Shapes
-from eunomia.serving.devices.climbs import Known
+from eunomia.serving.devices.climbs import Known, end
+from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import (
     between,
@@ -40,11 +43,13 @@ from eunomia.serving.devices.ladder import (
 )
 from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
-from eunomia.serving.dispatch.costs import CostBook, Network
+from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
+TURN_S = 0.25  # for the next tenant to begin: all who wait look one after the other
+MOST_LONG = 16  # cuts whose longest block is remembered
 PAUSE_S, LONGEST_PAUSE_S, AGAIN_S = 1.0, 3600.0, 60.0
 LONGEST_S, LONGER = 1.0, 2.0  # of processor time; than what it was cut by, so that noise is no reason
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
@@ -52,17 +57,18 @@ Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 @dataclass
 class _Tries:
-    """Of one network, since somebody loaded it; ``label``: as which it serves now; ``before``: what it was so far.
+    """Of one network, since somebody loaded it; ``label``: as which it serves now.
 
-    ``failed``: by tenant, so many elements were too many for a cut, until then.
+    ``failed``: by tenant, so many elements were too many for a cut, until then. ``long``: sizes, the longest block of
+    their cut, and how long that counts.
     """
 
     label: str
     count: Counter[str] = field(default_factory=Counter)  # by tenant
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
-    before: list[Network] = field(default_factory=list)
     failed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    long: deque[tuple[Shapes, float, float]] = field(default_factory=lambda: deque(maxlen=MOST_LONG))
     rested: Known | None = None  # of the pause after it, where somebody waits for that
 
 
@@ -81,6 +87,8 @@ class BySize:
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]] = asyncio.ensure_future
         self._tries: dict[str, _Tries] = {}
         self._ended: Known | None = None  # of the cut that is under way
+        self._circle = dict[str, None]()  # tenants who wait for their turn
+        self._next, self._next_s = "", 0.0  # who goes first then, and for how long others wait for that
 
     def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
         """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
@@ -88,6 +96,8 @@ class BySize:
         if model is None:
             return None
         tries = self._tries_of(model)
+        if self.longest_s(job) > bound_s:  # with any cut
+            return None
         if tries.ended is not None and model.network is job.network:  # what it takes then is known better
             return tries.ended
         shapes = self._larger(tenant, tries, model, job)
@@ -95,13 +105,25 @@ class BySize:
             return None
         if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
             return _rest(tries, left_s) if left_s <= LATE_S else None
-        if self._ended is not None:  # of another network: its turn comes
-            return self._ended
+        if (turn := self._turn(tenant)) is not None:
+            return turn
         tries.count[tenant] += 1
         self._ended = tries.ended = asyncio.get_running_loop().create_future()
         cut = self._cut(tenant, tries, model, shapes, bound_s)
-        self.spawn(cut).add_done_callback(lambda _: self._over(tries))
+        self.spawn(cut).add_done_callback(lambda _: self._over(tries, tenant))
         return self._ended
+
+    def _turn(self, tenant: str) -> Known | None:
+        """What it waits for while another network is cut, or another tenant goes first; None = it may begin."""
+        turn, left_s = self._ended, self._next_s - self._clock.now_s()
+        if turn is None and self._next not in ("", tenant) and left_s > 0.0:
+            turn = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(left_s, end, turn)
+        if turn is not None:
+            self._circle[tenant] = None
+        else:
+            self._next = ""
+        return turn
 
     def helps(self, tenant: str, job: Job) -> bool:
         """Whether its network is being cut anew, or may be for its size, now or after a pause."""
@@ -112,8 +134,31 @@ class BySize:
         under_way = tries.ended is not None and model.network is job.network
         return under_way or self._larger(tenant, tries, model, job) is not None
 
-    def _over(self, tries: _Tries) -> None:
-        _end(tries.ended)
+    def longest_s(self, job: Job) -> float:
+        """The longest block of a cut by such sizes, or by none that is larger anywhere; 0 = none was timed of late."""
+        model, tries = self._loading.models.get(job.network.name), self._tries.get(job.network.name)
+        if model is None or tries is None or tries.label != model.label:
+            return 0.0
+        wanted, now_s = dict(job.shapes), self._clock.now_s()
+        found = [
+            longest_s
+            for shapes, longest_s, until_s in tries.long
+            if now_s < until_s and all(all(map(ge, sizes, shapes[name])) for name, sizes in wanted.items())
+        ]
+        return max(found, default=0.0)
+
+    def _is_long(self, tries: _Tries, shapes: Shapes, longest_s: float) -> None:
+        """Who waits with such sizes need not wait for a cut by smaller ones; the others do."""
+        tries.long.append((shapes, longest_s, self._clock.now_s() + AGAIN_S))
+        before, self._ended = tries.ended, asyncio.get_running_loop().create_future()
+        tries.ended = self._ended
+        end(before)
+
+    def _over(self, tries: _Tries, tenant: str) -> None:
+        self._circle.pop(tenant, None)
+        self._next, self._next_s = next(iter(self._circle), ""), self._clock.now_s() + TURN_S
+        self._circle.pop(self._next, None)
+        end(tries.ended)
         self._ended = tries.ended = None
         pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)
         tries.due_s = self._clock.now_s() + min(pause_s, LONGEST_PAUSE_S)
@@ -121,12 +166,15 @@ class BySize:
     def close(self) -> None:
         """Who waits for a pause waits no longer."""
         for tries in self._tries.values():
-            _end(tries.rested)
+            end(tries.rested)
 
     def follow(self, job: Job) -> None:
         """One that has waited runs on what came of its network, unless somebody has loaded or unloaded that since."""
-        model, tries = self._loading.models.get(job.network.name), self._tries.get(job.network.name)
-        if model and tries and tries.label == model.label and job.network in tries.before:
+        model, usual = self._loading.models.get(job.network.name), self._costs.usual
+        if model is None or model.network is job.network:
+            return
+        first, own = (usual.get(one.index, one.index) for one in (model.network, job.network))
+        if first == own:
             job.network = model.network
             job.cost_row = job.network.first_row
 
@@ -172,7 +220,6 @@ class BySize:
                 if self._loading.models.get(name) is model:
                     shapes = await self._by_most(tenant, tries, model, shapes, bound_s)
                     tries.label = self._loading.models[name].label
-                    tries.before.append(model.network)
                     self._tries[name] = tries  # whoever looked between its load and now has begun anew
                     log.warning(
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
@@ -198,7 +245,9 @@ class BySize:
                 break
             except Away:
                 raise
-            except ModelError:
+            except ModelError as error:
+                if isinstance(error, LongBlock):
+                    self._is_long(tries, shapes, error.longest_s)
                 tries.failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
                 larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
                 part = furthest(tried, wanted, 0.0, larger, fit)
@@ -213,10 +262,5 @@ def _rest(tries: _Tries, pause_s: float) -> Known:
     if tries.rested is None or tries.rested.done():
         loop = asyncio.get_running_loop()
         tries.rested = rested = loop.create_future()
-        loop.call_later(pause_s, _end, rested)
+        loop.call_later(pause_s, end, rested)
     return tries.rested
-
-
-def _end(known: Known | None) -> None:
-    if known is not None and not known.done():
-        known.set_result(None)

@@ -23,6 +23,12 @@ AT_ONCE = 8  # that one tenant may have under way
 Known = asyncio.Future[None]  # is done once the server knows
 
 
+def end(known: Known | None) -> None:
+    """Whoever waits may ask again."""
+    if known is not None and not known.done():
+        known.set_result(None)
+
+
 @dataclass(eq=False)
 class Climb:
     """``found``: whether it came to an end. ``until_s``: so long that holds; inf while it lasts."""
@@ -82,8 +88,7 @@ class Climbs:
     def end(self, climb: Climb, now_s: float, *, found: bool) -> None:
         """It is over: whoever waits may ask again."""
         climb.found, climb.until_s = found, now_s + climb.pause_s
-        if not climb.ended.done():
-            climb.ended.set_result(None)
+        end(climb.ended)
 
     def end_all(self, now_s: float) -> None:
         """None goes on."""

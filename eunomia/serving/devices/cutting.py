@@ -16,7 +16,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks, uncut
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key
-from eunomia.serving.blocks.plan import of_sizes
+from eunomia.serving.blocks.plan import TIMES, of_sizes
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Ports
@@ -26,6 +26,19 @@ from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 LONGEST = 800  # letters of a reason
 PLAN, BLOCKS = "plan.json", ".blocks"
 Block = tuple[list[str], list[str], float]
+
+
+class LongBlock(ModelError):
+    """A cut has a block that takes ``longest_s``, and may not."""
+
+    def __init__(self, text: str, longest_s: float) -> None:
+        super().__init__(text)
+        self.longest_s = longest_s
+
+
+def refusal(why: str, longest_s: float) -> ModelError:
+    """Of a device that does not load a network; ``longest_s``: of a block, where that is too long."""
+    return LongBlock(why, longest_s) if longest_s else ModelError(why)
 
 
 @dataclass(frozen=True)
@@ -51,10 +64,10 @@ class CutNetwork:
         return self.folder.stem
 
     def must_be_short(self, most_s: float) -> None:
-        """Raises ModelError if a block takes longer."""
+        """Raises LongBlock if a block takes longer."""
         if (longest_s := max((seconds for *_, seconds in self.blocks), default=0.0)) > most_s:
             text = f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
-            raise ModelError(text)
+            raise LongBlock(text, longest_s)
 
     def plan(self, sizes: Shapes) -> str:
         """What its folder says of it; ``sizes``: for which it was cut."""
@@ -163,6 +176,14 @@ def _worth(cut: CutNetwork) -> tuple[int, float]:
     with contextlib.suppress(OSError):
         written_ns = (cut.folder / PLAN).stat().st_mtime_ns if cut.asked else 0
     return written_ns, sum(seconds for *_, seconds in cut.blocks)
+
+
+def drop_chosen(folder: Path) -> None:
+    """What is there of a cut by sizes that clients chose, and the times by which it was made."""
+    shutil.rmtree(folder, ignore_errors=True)
+    sizes = folder.stem.rpartition("-")[2]
+    with contextlib.suppress(OSError):
+        folder.with_name(f"{content_of(folder.stem)}.{sizes}{TIMES}").unlink()
 
 
 def drop_older(cut: CutNetwork, target_s: float, needed: Collection[str]) -> None:

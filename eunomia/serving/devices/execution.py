@@ -40,6 +40,7 @@ class Execution:
         self.queues: list[deque[Run]] = [deque() for _ in devices]
         self.looking = Looking(self.queues)
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
+        self.on_learnt: Callable[[int], None] = lambda cost_row: None  # what a class takes is known now
         self.tries_on: Callable[[int], int | None] = lambda device: (
             None
         )  # the trial of sizes that a device is at
@@ -233,6 +234,7 @@ class Execution:
         seconds = [end_s - begin_s for begin_s, end_s in pairwise(ends_s)]
         if self.dispatcher.costs.learn(run.job.network, device, run.first, seconds, rows, cost_row):
             self.dispatcher.learnt(cost_row)
+            self.on_learnt(cost_row)
 
     def _observe(self, ran: Ran) -> None:
         """What ran beside it tells what networks do to each other."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.devices.cutting import refusal
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.devices.rows import first_axis_is_free
@@ -98,8 +99,8 @@ class Loading:
         if not alive:
             raise Away("no device is alive")
         target_s = max(self.target_s, COARSE * most_s)
-        bound: Message = {"most_s": most_s, "target_s": target_s} if most_s else {}
-        first = {**self._order(alive[0], label, path, shapes, cut), **bound, "batches": self.batches}
+        bound: Message = {"most_s": most_s, "target_s": target_s, "batches": False} if most_s else {}
+        first = {**self._order(alive[0], label, path, shapes, cut), "batches": self.batches, **bound}
         answers = [await self._load_on(alive[0], first)]
         given, shapes = bool(shapes), answers[0].get("shapes") or shapes  # with those that it had to find
         asked, untried = answers[0].get("asked", {}), bool(answers[0].get("untried"))
@@ -127,7 +128,7 @@ class Loading:
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(network, answer))
         self._labels[network.index] = label
-        if not answers[0].get("rows_apart", False):
+        if not (most_s or answers[0].get("rows_apart", False)):  # else who loads it knows
             self._costs.apart.add(network.index)
             if self.batches and first_axis_is_free(ports):
                 log.warning(
@@ -263,7 +264,7 @@ class Loading:
             self._felled.pop(key, None)
             answer.set_result(message)
         else:
-            answer.set_exception(ModelError(message["why"]))
+            answer.set_exception(refusal(message["why"], message.get("longest_s", 0.0)))
 
     def died(self, device: int, *, busy: bool = False) -> None:
         """A worker died while it was loading. ``busy``: something ran there besides, which may be the cause.

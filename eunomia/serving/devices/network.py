@@ -164,7 +164,7 @@ def load_network(
 def short_blocks(
     path: str, cache: str, shapes: dict[str, list[int]], target_s: float, most_s: float, key: str = ""
 ) -> list[float]:
-    """What its blocks took when it was cut, so that none runs here for that; raises ModelError if one took longer."""
+    """What its blocks took when it was cut, so that none runs here for that; raises LongBlock if one took longer."""
     cut = prepare(path, cache, shapes, target_s, key)
     cut.must_be_short(most_s)
     return [seconds for *_, seconds in cut.blocks]

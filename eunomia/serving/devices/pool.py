@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.by_request import ByRequest
 from eunomia.serving.devices.by_size import BySize
 from eunomia.serving.devices.climbs import Known
-from eunomia.serving.devices.cutting import BLOCKS, content_of
+from eunomia.serving.devices.cutting import BLOCKS, content_of, drop_chosen
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
@@ -75,6 +74,7 @@ class DevicePool:
         self.of_death: Callable[[Job], ServingError | None] = lambda job: None  # why its like is given up
         self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
         self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
+        self.by_request.timed = self.costs.timed
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
         self.by_size = BySize(self._devices, self.loading, self.costs, clock, self._cut_by)
         self.by_size.spawn, self.by_size.turn = self._spawn, lambda: self.by_request.turn
@@ -114,6 +114,10 @@ class DevicePool:
         for device in self._devices:
             device.disconnect()
         await asyncio.gather(*(asyncio.to_thread(device.wait) for device in self._devices))
+        stay = {model.key for model in self.models.values() if not model.chosen}
+        for model in self.models.values():
+            if model.chosen and model.key not in stay:
+                await asyncio.to_thread(drop_chosen, self._cache / f"{model.key}{BLOCKS}")
         await asyncio.to_thread(self.answers.close)
         await asyncio.sleep(0)  # what has been copied reaches those who wait
         self.arena.close()
@@ -192,11 +196,16 @@ class DevicePool:
     async def _in_place_of(
         self, old: LoadedModel, shapes: Mapping[str, list[int]], cut: str, most_s: float = 0.0
     ) -> None:
-        """The same network, cut otherwise: who gave its shapes, and what is usual of it, stays. Raises ModelError."""
+        """The same network, cut otherwise; raises ModelError.
+
+        Who gave its shapes, what is usual of it, and whether its requests share runs, stays.
+        """
         await self.load(old.network.name, old.path, shapes, cut, most_s)
         new, usual = self.models[old.network.name], self.costs.usual
         new.given, new.chosen = old.given, old.chosen
         usual[new.network.index] = usual.get(old.network.index, old.network.index)
+        if old.network.index in self.costs.apart:
+            self.costs.apart.add(new.network.index)
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""
@@ -209,7 +218,7 @@ class DevicePool:
         """The next start cuts it by its trial: what clients chose does not stay on disk."""
         await retired
         if old.chosen and old.key not in {model.key for model in self.models.values()}:
-            await asyncio.to_thread(shutil.rmtree, self._cache / f"{old.key}{BLOCKS}", ignore_errors=True)
+            await asyncio.to_thread(drop_chosen, self._cache / f"{old.key}{BLOCKS}")
 
     def _in_use(self, network: Network) -> bool:
         jobs = [
@@ -228,8 +237,10 @@ class DevicePool:
         if self._closing:
             raise Unavailable("the server is stopping")
         found = self.ladder.towards(tenant, job, bound_s)
-        cut = self.by_size.wanted(tenant, job, bound_s) if isinstance(found, bool) else None
-        return found if cut is None else cut
+        if not isinstance(found, bool):
+            return found
+        cut = self.by_request.wanted(job) or self.by_size.wanted(tenant, job, bound_s)
+        return cut or found or self.by_size.longest_s(job) > bound_s
 
     # --- requests --------------------------------------------------------------------------------------
 
@@ -237,9 +248,9 @@ class DevicePool:
         """Tensors into the arena, the job before the policy; raises Unavailable, ArenaFull, and what reading raises."""
         if self._closing:
             raise Unavailable("the server is stopping")
-        return self.answers.take_in(job, inputs, self._enter)
+        return self.answers.take_in(job, inputs, self.enter)
 
-    def _enter(self, job: Job) -> None:
+    def enter(self, job: Job) -> None:
         """Its tensors are in the arena; raises Unavailable."""
         if self._closing:
             raise Unavailable("the server is stopping")
@@ -261,6 +272,9 @@ class DevicePool:
         if job.payload is None or job.payload.over:
             return
         job.cancelled = True
+        if job in self.unsized:  # it has waited for a device, and waits for its size now
+            self.answers.fail(job, Cancelled("the client has gone away"))
+            return
         if self.dispatcher.waiting.shown(job):
             self.dispatcher.withdraw(job)
             self.execution.forget(job)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from eunomia.core.atomic import clear_output_errors
 from eunomia.core.errors import EunomiaError, ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
-from eunomia.serving.devices.cutting import CutNetwork, kept, prepare
+from eunomia.serving.devices.cutting import CutNetwork, LongBlock, drop_chosen, kept, prepare
 from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
 from eunomia.serving.devices.priority import end_first
 
@@ -28,7 +27,7 @@ POLITE = 3  # whose device it shares goes first
 UTF_8 = {"PYTHONIOENCODING": "utf-8:backslashreplace"}  # no name of a file is beyond its words
 MOST_S = 100.0  # less than the front end waits for a device that loads
 MOST_USED_S = 20  # of processor time, where clients chose the sizes
-REFUSED = 3  # exit status: its output says why
+REFUSED, LONG = 3, 4  # exit status: its output says why; before that, how long a block takes
 
 
 def prepare_aside(
@@ -41,8 +40,8 @@ def prepare_aside(
 ) -> None:
     """Run it to its end. ``key``: of the content, if that is known.
 
-    ``most_s``: of a block, where clients chose the sizes; a cut with a longer one does not stay. 0 = it may. Raises
-    ModelError in its words, or where it fails or hangs: no device tries that file.
+    ``most_s``: of a block, where clients chose the sizes; a cut with a longer one does not stay (LongBlock). 0 = it
+    may. Raises ModelError in its words, or where it fails or hangs: no device tries that file.
     """
     if kept(path, cache, dict(shapes), target_s, key) is not None:
         return
@@ -58,6 +57,9 @@ def prepare_aside(
             raise ModelError(f"it was not optimised and cut within {MOST_S:.0f} s") from None
     if done.returncode == -signal.SIGXCPU:
         raise ModelError(f"it was not cut within {MOST_USED_S} s of processor time")
+    if done.returncode == LONG:
+        longest_s, _, text = done.stdout.decode(errors="replace").partition("\n")
+        raise LongBlock(text.strip(), float(longest_s))
     if done.returncode == REFUSED:
         raise ModelError(done.stdout.decode(errors="replace").strip())
     if done.returncode:
@@ -78,8 +80,8 @@ def bound() -> None:
 def _check(cut: CutNetwork, most_s: float) -> None:
     try:
         cut.must_be_short(most_s)
-    except ModelError:
-        shutil.rmtree(cut.folder, ignore_errors=True)
+    except LongBlock:
+        drop_chosen(cut.folder)
         raise
 
 
@@ -96,6 +98,9 @@ def main(arguments: list[str]) -> int:
             raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
         if float(most_s):
             _check(cut, float(most_s))
+    except LongBlock as error:
+        print(error.longest_s, error, sep="\n")
+        return LONG
     except EunomiaError as error:
         print(error)
         return REFUSED

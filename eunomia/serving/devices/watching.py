@@ -138,7 +138,8 @@ class Watching:
         if device.spec.kind != "cpu":  # others compile for each new size
             return seen
         dispatcher, job = self._execution.dispatcher, run.job
-        lane, sure, patience_s = dispatcher.lanes[device.index], dispatcher.sure(job), self.patience_s(job)
+        sure = dispatcher.sure(job) and not job.unsure  # it may have begun before that was known
+        lane, patience_s = dispatcher.lanes[device.index], self.patience_s(job)
         foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s else 0.0
         likely_s = 0.0 if job.network.untried else min(UNSURE * foreseen_s, patience_s * len(lane.due_s))
         seen.most_s = (LONGER * foreseen_s if sure else likely_s) + max(FAR * patience_s, LEAST_S)

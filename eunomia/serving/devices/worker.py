@@ -18,12 +18,12 @@ from collections.abc import Callable
 import numpy as np
 
 from eunomia.core.arrays import Tensor
-from eunomia.core.errors import ModelError
 from eunomia.core.workers import leave_signals_to_the_server
 from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
+from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.memory import (
     bound_memory,
@@ -121,10 +121,12 @@ class Worker:
             if most_s:
                 known["known_s"] = short_blocks(*place, most_s, key)
             network = loader_of(message["backend"])(*place, message["whole_s"], **known)
-            if most_s and max(network.block_s) > most_s:
-                raise ModelError("its blocks do not load with such inputs, and the whole is too long")
+            if most_s and (longest_s := max(network.block_s)) > most_s:
+                text = "its blocks do not load with such inputs, and the whole is too long"
+                raise LongBlock(text, longest_s)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
-            self._say({"kind": "refused", "model": name, "why": _sentence(error)})
+            longest_s = error.longest_s if isinstance(error, LongBlock) else 0.0
+            self._say({"kind": "refused", "model": name, "why": _sentence(error), "longest_s": longest_s})
             return
         found = (
             {"rows_apart": rows_are_apart(network)} if message.get("batches") and not network.untried else {}

@@ -150,6 +150,14 @@ class CostBook:
         for one in self._shapes[network.index].found.values():
             self._estimate(network, one)
 
+    def timed(self, network: Network, rows: int, sizes: Sequence[int]) -> None:
+        """One that is ``untried`` was timed just now, with a request's input of these sizes: that is no guess."""
+        shapes, base = self._shapes[network.index], self.rows(network)
+        self._guessed.discard(network.index)
+        shapes.add(shapes.key(rows, sizes), sizes, network.first_row)
+        self._runs[base] = np.where(np.isfinite(self._known_s[base]), TRIAL, 0.0)
+        self._evident.add(network.first_row)
+
     def back(self, network: Network, device: int, block_s: list[float]) -> None:
         """A device that had died has a network again: what was learned of it there holds."""
         self._fits(network, device, block_s)

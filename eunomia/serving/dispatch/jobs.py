@@ -24,7 +24,8 @@ class Job:
     which the runtime refused, and have not run alone since. ``probe``: it runs although it seems hopeless, to see
     whether it is. ``work_s``: what its blocks took, in the mean they take ``expected_s``; ``worked_on``: the device,
     ``SEVERAL`` where there were more, or a batch. ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose
-    in the mean. ``stuck``: so often its tensors found no room on the way to another device.
+    in the mean. ``stuck``: so often its tensors found no room on the way to another device. ``unsure``: it
+    was let in before anybody knew what its size takes.
     """
 
     pair: int
@@ -70,6 +71,7 @@ class Job:
     cost_row: int = -1
     probe: bool = False
     stuck: int = 0
+    unsure: bool = False
     request_id: str = ""  # the client's
 
     def __post_init__(self) -> None:

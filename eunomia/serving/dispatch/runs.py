@@ -107,14 +107,29 @@ def gather(state: State, job: Job) -> None:
         return
     if job.network.index in state.costs.apart:
         return
-    room, waiting = state.options.max_batch - job.batch, state.waiting
-    peers = [j for j in waiting.jobs() if _may_join(j, job) and waiting.shown(j)]
+    peers = [j for j in state.waiting.jobs() if _may_join(j, job) and state.waiting.shown(j)]
+    room = _most_rows(state, job) - job.batch if peers else 0
     for peer in sorted(peers, key=lambda j: (j.deadline_s, j.number)):
         if peer.batch <= room:
             job.together.append(peer)
             room -= peer.batch
     if job.together:
         state.classify(job)
+
+
+def _most_rows(state: State, job: Job) -> int:
+    """Of a batch: no block may keep others waiting for longer than one of a single request may."""
+    rows, patience_s, costs = state.options.max_batch, state.patience_s(job), state.costs
+    if patience_s == math.inf:
+        return rows
+    if not costs.evident(job.cost_row):
+        return 0
+    while rows > job.batch:
+        row = costs.row_of(job.network, rows, job.sizes, job.pair)
+        if costs.longest_s(job.network, row) * rows <= patience_s:
+            break
+        rows //= 2
+    return rows
 
 
 def _may_join(peer: Job, job: Job) -> bool:

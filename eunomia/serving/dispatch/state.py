@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ class State:
     last decision; ``later`` what was measured and is not learned yet; ``neighbours`` what devices do to each other, if
     somebody wants to know; ``harvest`` who takes what others leave. ``memory`` (64,) is the policy's own; a policy of
     another ``generation`` starts from zeros. ``elsewhere`` moves it by what other replicas have served.
+    ``patience_s``: for how long others can wait for a block of a batch with such a request.
     """
 
     clock: Clock
@@ -64,6 +66,7 @@ class State:
     finished: int = 0
     preemptions: int = 0
     elsewhere: Callable[[], None] | None = None
+    patience_s: Callable[[Job], float] = lambda job: math.inf
 
     def __post_init__(self) -> None:
         self.lanes = [Lane() for _ in range(self.devices)]

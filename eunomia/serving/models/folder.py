@@ -52,7 +52,7 @@ def _file(path: Path) -> Path:
 def _renamed(folder: Path) -> set[Path]:
     """Files in numbered folders that their network's configuration calls by another name than ``model.onnx``."""
     found = set[Path]()
-    for config in folder.glob("*/config.pbtxt"):
+    for config in filter(Path.is_file, folder.glob("*/config.pbtxt")):  # nobody writes to a pipe
         with suppress(OSError), config.open("rb") as file:
             if said := RENAMED.search(file.read(MOST_BYTES)):
                 name = os.fsdecode(said[1])
@@ -102,7 +102,8 @@ def look_through(folder: Path) -> Found:
         | {path: FOREIGN for path in foreign if path.parent not in said}
     )
     return Found(
-        files, {path: f"'{path.relative_to(folder)}' is not served: {text}" for path, text in why.items()}
+        files,
+        {path: f"{str(path.relative_to(folder))!r} is not served: {text}" for path, text in why.items()},
     )
 
 

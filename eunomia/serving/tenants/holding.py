@@ -72,7 +72,7 @@ class Holding:
         self._shortest: list[tuple[float, str]] = []  # deadlines of the two tenants with the shortest
         self._read_s = -math.inf
         self._trial_s: dict[int, float] = {}  # longest block of the trial, by number of network
-        self._probes: dict[tuple[str, str], _Probe] = {}
+        self._probes: dict[tuple[str, int], _Probe] = {}  # by tenant and network, since somebody loaded it
         self._said: set[int] = set()  # networks of which the log says that inputs are refused
         self.vain = Vain(state.clock)
         self._seen_s: dict[
@@ -83,7 +83,10 @@ class Holding:
         """None: it may run. Else ask again once the server has found out. Raises TooLarge, Unavailable, Refused."""
         self.vain.check(grant.name, job)
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0
-        rest_s = self._state.rest_s(job) if self._state.costs.evident(job.cost_row) else math.inf
+        if not self._state.costs.evident(job.cost_row):  # one like it may have run a moment ago
+            self._state.later.settle()
+        job.unsure = not self._state.costs.evident(job.cost_row)
+        rest_s = math.inf if job.unsure else self._state.rest_s(job)
         if not seen_s and rest_s <= LEAST_S:
             return None
         bound_s = self.bound_s(grant.name)
@@ -103,6 +106,15 @@ class Holding:
         if not (found or known):
             raise self._untried(grant.name, job, longest_s)
         raise too_large(grant.name, longest_s if known else math.inf, bound_s)
+
+    def too_long(self, tenant: str, job: Job) -> bool:
+        """Whether one that was let in, and is no probe, would not be by what is known now."""
+        probe = self._probes.get(self._key(tenant, job.network))
+        if not job.unsure or (probe is not None and probe.number == job.number):
+            return False
+        bound_s = self.bound_s(tenant)
+        longest_s = self._state.costs.longest_s(job.network, job.cost_row) * job.rows
+        return bound_s < math.inf and longest_s > self._least(job, bound_s)
 
     def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
         """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
@@ -130,7 +142,7 @@ class Holding:
 
     def _under_way(self, tenant: str, job: Job) -> Known | None:
         """Of a network that nobody can try: the run by which it becomes known."""
-        probe = self._probes.get((tenant, job.network.name)) if self._strange(job.network) else None
+        probe = self._probes.get(self._key(tenant, job.network)) if self._strange(job.network) else None
         if probe is None or probe.number < 0:
             return None
         probe.known = probe.known or asyncio.get_running_loop().create_future()
@@ -140,7 +152,7 @@ class Holding:
         """A request has left, or does not come to run after ``check``: who waited for its run may ask again."""
         if answered:
             self.vain.answered(tenant, job)
-        probe = self._probes.get((tenant, job.network.name)) if self._strange(job.network) else None
+        probe = self._probes.get(self._key(tenant, job.network)) if self._strange(job.network) else None
         if probe is not None and probe.number == job.number:
             known, probe.number, probe.known = probe.known, -1, None
             if not answered and not job.attained_s:  # it never ran: the next one may try at once
@@ -150,7 +162,7 @@ class Holding:
 
     def watches(self, grant: Grant, network: Network) -> bool:
         """Whether ``foresee`` may refuse anything of this tenant and network."""
-        return bool(self.vain) or (grant.name, network.name) in self._probes
+        return bool(self.vain) or self._key(grant.name, network) in self._probes
 
     def foresee(self, grant: Grant, job: Job) -> None:
         """Before its tensors are here: raises what ``check`` would for a size that is known; changes nothing."""
@@ -160,7 +172,7 @@ class Holding:
         bound_s = self._least(job, self.bound_s(grant.name))
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0)
         longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
-        probe = self._probes.get((grant.name, job.network.name))
+        probe = self._probes.get(self._key(grant.name, job.network))
         if longest_s <= bound_s or probe is None or job.accepted_s >= probe.due_s:
             return
         if not self.helped(grant.name, job):
@@ -172,14 +184,14 @@ class Holding:
         if held_s <= LEAST_S and job.network.index in self._trial_s and not (self._seen_s or self._probes):
             return
         if held_s > FAR * (bound_s := self._least(job, self.bound_s(tenant))):
-            own = self._probes.setdefault((tenant, job.network.name), _Probe(0.0, SEEN_S))
+            own = self._probe(tenant, job.network, _Probe(0.0, SEEN_S))
             if key not in self._seen_s:  # who waits for it goes on to wait
                 own.due_s, own.pause_s, own.cost_row = self._state.clock.now_s() + SEEN_S, SEEN_S, -1
             self._seen_s[key] = held_s
             return
         if self._seen_s:
             self._seen_s.pop(key, None)
-        probe = self._probes.get((tenant, job.network.name))
+        probe = self._probes.get(self._key(tenant, job.network))
         if (
             probe is not None and probe.cost_row == job.cost_row and held_s <= bound_s
         ):  # what was tried is short: the next may come at once
@@ -242,13 +254,26 @@ class Holding:
                 )
         return max(bound_s, LEAST_S, USUAL * self._trial_s[usual])
 
+    def _key(self, tenant: str, network: Network) -> tuple[str, int]:
+        """Of one that was cut otherwise since it was loaded, as of what it was before."""
+        return tenant, self._state.costs.usual.get(network.index, network.index)
+
+    def _probe(self, tenant: str, network: Network, first: _Probe) -> _Probe:
+        """What there is, or this first one; those of networks that serve no more are forgotten."""
+        key, costs = self._key(tenant, network), self._state.costs
+        if key not in self._probes:
+            served = {costs.usual.get(one.index, one.index) for one in costs.networks.values()}
+            kept = {k: one for k, one in self._probes.items() if k[1] in served or one.number >= 0}
+            self._probes = {**kept, key: first}
+        return self._probes[key]
+
     @staticmethod
     def _strange(network: Network) -> bool:
         return network.untried
 
     def _untried(self, tenant: str, job: Job, longest_s: float) -> Untried:
         """It may be short for all that anybody knows: another one of this tenant and network runs now, or did."""
-        wait_s = self._probes[tenant, job.network.name].due_s - job.accepted_s
+        wait_s = self._probes[self._key(tenant, job.network)].due_s - job.accepted_s
         length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "any time"
         return Untried(
             f"no input of this size has run yet, the server could not try one on '{job.network.name}', and it may hold "
@@ -261,7 +286,7 @@ class Holding:
         """Whether this one may run all the same, to see what it takes; ``found``: the server has tried its size."""
         now_s = job.accepted_s
         first_s = now_s + AGAIN_S if found else now_s
-        probe = self._probes.setdefault((tenant, job.network.name), _Probe(first_s, AGAIN_S / 2.0))
+        probe = self._probe(tenant, job.network, _Probe(first_s, AGAIN_S / 2.0))
         if now_s < probe.due_s:
             return False
         self._state.costs.doubt(job.network, job.cost_row)

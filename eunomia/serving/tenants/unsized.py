@@ -63,6 +63,17 @@ class Unsized:
         answer.add_done_callback(seen)
         return answer
 
+    def go_on(self, later: Later) -> None:
+        """The same of one that is inside already, and among the ``jobs``; it has its answer elsewhere."""
+        try:
+            self.answer(later, entered := later.enter())
+        except ServingError as error:
+            self._jobs.discard(later.job)
+            later.refused(error)
+        else:
+            if not isinstance(entered, Wait):
+                self._jobs.discard(later.job)
+
     async def _answer(self, later: Later, entered: Answer | Wait) -> dict[str, Value]:
         try:
             while isinstance(entered, Wait):

@@ -50,7 +50,7 @@ def made_up(inputs: Sequence[Port], draw: random.Random, style: Style, like: Seq
             if not isinstance(size, int) or size < 1:
                 name = "" if size in (None, "?") else str(size).lower()
                 new = draw.choice(_sizes(name, place, len(port.shape), style))
-                if not name and feed:  # perhaps one of another input's
+                if place and not name and feed:  # perhaps one of another input's
                     new = draw.choice([*sizes.values(), new])
                 if like and draw.random() < 0.5:
                     new = draw.choice(like)[port.name].shape[place]

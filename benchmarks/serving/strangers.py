@@ -61,9 +61,9 @@ def plain(path: Path) -> tuple[list[tuple[Feed, Feed]], float, bool]:
             found.append((feed, dict(zip(names, session.run(None, feed), strict=True))))
             took_ms.append((time.monotonic() - run_s) * 1e3)
         except Exception as error:  # ONNX Runtime's have no common base
-            refused, why = refused + 1, str(error).rpartition(" : ")[2]
+            refused, why = refused + 1, str(error)
     if not found:
-        raise ValueError(f"no input found: {why}")
+        raise ValueError(f"no input found: {brief(why)}")
     again = session.run(None, found[0][0])
     lot = not all(same(one, found[0][1][name]) for name, one in zip(names, again, strict=True))
     return found, float(np.median(took_ms)), lot
@@ -71,7 +71,7 @@ def plain(path: Path) -> tuple[list[tuple[Feed, Feed]], float, bool]:
 
 def same(given: npt.NDArray[Any] | None, wanted: npt.NDArray[Any]) -> bool:
     """Whether an output is ONNX Runtime's, within the tolerance of its datatype."""
-    if given is None or given.shape != wanted.shape:
+    if given is None or not isinstance(wanted, np.ndarray) or given.shape != wanted.shape:
         return False
     if (bound := TOLERANCE.get(wanted.dtype.char)) is not None:
         return np.allclose(given, wanted, bound, bound * 0.1, equal_nan=True)
@@ -94,7 +94,8 @@ def told(client: InferenceServerClient, feed: Feed) -> Feed | str:
 
 def brief(text: str) -> str:
     """A reason without its numbers, as the table has it."""
-    return re.sub(r"(?<=\D )\d[\d.,]*", "#", " ".join(text.partition(";")[0].split()))[:90].replace("|", "/")
+    words = " ".join(text.partition(";")[0].rpartition(" : ")[2].split())  # behind ONNX Runtime's codes
+    return re.sub(r"(?<=\D )\d[\d.,]*", "#", words)[:90].replace("|", "/")
 
 
 def played(path: Path) -> Result:
@@ -141,7 +142,9 @@ def measure(options: Options) -> Iterator[Table]:
         write_convolutions(Path(made) / "convolutions.onnx")
         shutil.copy(ROOT / "examples" / "models" / "encoder.onnx", made)
         folder = Path(options.given.get("models", made))
-        for path in sorted(folder.rglob("*.onnx")):
+        if not (paths := sorted(folder.rglob("*.onnx"))):
+            raise SystemExit(f"models={folder} holds no .onnx")
+        for path in paths:
             name = str(path.relative_to(folder).with_suffix(""))
             found.append(bench.piece(partial(played, path), network=name, bytes=path.stat().st_size))
             rows.append(row(name, path, found[-1]))
@@ -149,7 +152,8 @@ def measure(options: Options) -> Iterator[Table]:
     answered = [len(one["answers_s"]) for one in found]
     whole = sum(n == one["asked"] > 0 for n, one in zip(answered, found, strict=True))
     idle, wrong = sum(not one["asked"] for one in found), sum(one["wrong"] for one in found)
-    inside, _ = of_gold([ask for one in found for ask in one["gold"]])
+    gold = [ask for one in found for ask in one["gold"]]
+    inside = of_gold(gold)[0] if gold else 0.0
     note = (
         f"Of {len(found)} networks {whole} answered all that was asked, {answered.count(0) - idle} nothing, and {idle} "
         f"were not asked. Of {sum(answered):,} answers {wrong} were wrong. Gold had {inside:.1%} within 50 ms."

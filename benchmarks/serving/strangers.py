@@ -105,7 +105,7 @@ def played(path: Path) -> Result:
         try:
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                 made, result["plain_ms"], lot = pool.submit(plain, path).result()
-            begun_s, answers = time.monotonic(), list[tuple[Feed | str, float]]()
+            answers = list[tuple[Feed | str, float]]()
             with beside_gold(path, Path(log.name)) as (live, gold):
                 client, begun_s = InferenceServerClient(live.http), time.monotonic()
                 for feed, _ in made:
@@ -156,6 +156,6 @@ def measure(options: Options) -> Iterator[Table]:
     inside = of_gold(gold)[0] if gold else 0.0
     note = (
         f"Of {len(found)} networks {whole} answered all that was asked, {answered.count(0) - idle} nothing, and {idle} "
-        f"were not asked. Of {sum(answered):,} answers {wrong} were wrong. Gold had {inside:.1%} within 50 ms."
+        f"could not be asked. Of {sum(answered):,} answers {wrong} were wrong. Gold had {inside:.1%} within 50 ms."
     ).replace("%", " %")
     yield bench.table("all", COLUMNS, rows, [f"Not as promised: {note}" if wrong else note])

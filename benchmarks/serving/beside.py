@@ -49,8 +49,8 @@ def beside_gold(path: Path, errors: Path | None = None) -> Iterator[tuple[Live, 
 
             def steady() -> None:
                 while not over.is_set():
-                    gold.append(asked(live, "gold", "small", "image", picture))
-                    over.wait(PERIOD_S - gold[-1][1])
+                    gold.append(now := asked(live, "gold", "small", "image", picture))
+                    over.wait(PERIOD_S - now[1])
 
             (thread := threading.Thread(target=steady)).start()
             try:

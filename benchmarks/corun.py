@@ -106,10 +106,7 @@ def _halves(blocks: Sequence[Block], lost: float) -> list[tuple[float, float]]:
 
 
 def _row(
-    name: str,
-    mine: dict[Case, list[Block]],
-    halves: Sequence[tuple[Case, tuple[float, float]]],
-    lost: float,
+    name: str, mine: dict[Case, list[Block]], halves: Sequence[tuple[Case, tuple[float, float]]], lost: float
 ) -> list[Cell]:
     wall, cpu = (np.array([half[n] for _, half in halves]) for n in (0, 1))
     again = noise_floor([CoRun(c.target, c.neighbours, c.place, half[1]) for c, half in halves])

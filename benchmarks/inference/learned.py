@@ -45,11 +45,7 @@ TESTS, VALIDATIONS = 4, 2  # traces per place
 SEARCH = 1500  # evaluations
 GATED = tuple(f"{name}+g{gate}" for name in PUBLISHED for gate in ("1.0", "0.9", "0.75"))
 BARE = tuple(dict.fromkeys(name.rpartition("+g")[0] for name in (*BASES, *GATED)))
-FILES = {
-    "CMA-ES": "general",
-    "expert iteration": "expert",
-    "expert iteration, then CMA-ES": "taught",
-}
+FILES = {"CMA-ES": "general", "expert iteration": "expert", "expert iteration, then CMA-ES": "taught"}
 RESAMPLES = 2000
 
 

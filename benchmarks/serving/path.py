@@ -118,11 +118,7 @@ def windows_of(*facts: Any) -> Result:
 
 
 async def windows(
-    servers: Mapping[str, Live],
-    empty: Empty,
-    bare: Bare,
-    asked: tuple[str, str, int, float],
-    count: int,
+    servers: Mapping[str, Live], empty: Empty, bare: Bare, asked: tuple[str, str, int, float], count: int
 ) -> Result:
     """Latencies less a bare run [ms]; ``asked``: network, transport, users, pause [s].
 

@@ -239,13 +239,7 @@ def measure(options: Options) -> Iterator[Table]:
     bench, (http, grpc) = Bench("soak", options), ports().values()
     with (
         tempfile.TemporaryDirectory() as folder,
-        stage(
-            Scale(rate_per_s=20.0),
-            tenant=TENANTS,
-            models_dir=folder,
-            http_port=http,
-            grpc_port=grpc,
-        ) as s,
+        stage(Scale(rate_per_s=20.0), tenant=TENANTS, models_dir=folder, http_port=http, grpc_port=grpc) as s,
         contextlib.ExitStack() as servers,
     ):
         found = asyncio.run(run(s, minutes * 60.0, Path(folder), servers, bench))

@@ -359,5 +359,5 @@ class Service(Callers):
         if self.tracing is not None:
             spec = self.pool.devices[device].spec
             self.tracing.ran(spec.name, [job, *job.together], start_s, end_s, preempted)
-        self.holding.ran(agreement.tenant, job, end_s - start_s)
+        self.holding.ran(agreement.tenant, job, min(end_s - start_s, job.own_s))
         self.books.ran(Run(device, agreement.tenant, agreement.model, start_s, end_s, preempted))

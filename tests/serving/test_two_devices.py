@@ -220,6 +220,7 @@ class Stages:
     """A network of two blocks whose second waits until it may go on, as a slow device's would."""
 
     blocks, has_whole, bound, options = 2, False, None, None
+    clock = staticmethod(lambda: 0.0)
 
     def __init__(self) -> None:
         self.go_on = threading.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ HANG_FACTOR = 50.0  # a run that lasts this many times its estimate, and ``hang_
 MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
 TOO_LONG = "network '{}' was ended after {:.0f} ms: this input holds its device for too long"
 NEW_SHAPE_S = 60.0  # the same where nobody has measured such an input yet
+OWN = 0.5  # a run that had its core for less of its time was interrupted
 OnRun = Callable[[int, Job, tuple[float, float], bool], None]  # device, job, begin and end, stopped?
 
 
@@ -220,7 +222,7 @@ class Execution:
             self.answers.release(run.slot)
         if message["kind"] == "done":
             job, ends_s = run.job, message["ends_s"]
-            learn = partial(self._learn, run, device, ends_s, *size)
+            learn = partial(self._learn, run, device, message, *size)
             later = self.dispatcher.later
             (later.gather if self.dispatcher.costs.evident(size[1]) else later.add)(learn)
             if self.dispatcher.neighbours is not None:
@@ -230,9 +232,13 @@ class Execution:
                     partial(self._observe, Ran(device, job.network.name, what, *span_s))
                 )
 
-    def _learn(self, run: Run, device: int, ends_s: list[float], rows: int, cost_row: int) -> None:
-        seconds = [end_s - begin_s for begin_s, end_s in pairwise(ends_s)]
-        if self.dispatcher.costs.learn(run.job.network, device, run.first, seconds, rows, cost_row):
+    def _learn(self, run: Run, device: int, message: Message, rows: int, cost_row: int) -> None:
+        """An interruption, which says little beside many runs, would pass for the input's time among few."""
+        seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
+        costs, own_s, network = self.dispatcher.costs, message.get("own_s", math.inf), run.job.network
+        if own_s < OWN * (all_s := sum(seconds)) and not costs.settled(network, device, cost_row):
+            seconds = [one_s * own_s / all_s for one_s in seconds]
+        if costs.learn(network, device, run.first, seconds, rows, cost_row):
             self.dispatcher.learnt(cost_row)
             self.on_learnt(cost_row)
 
@@ -254,6 +260,7 @@ class Execution:
             span_s=(start_s, end_s),
             work_s=message["ends_s"][-1] - message["ends_s"][0],
         )
+        job.own_s = message.get("own_s", math.inf)
         self.on_run(device, job, (start_s, end_s), message["next"] < run.last)
         if message["next"] < job.network.blocks:
             if job.cancelled:
@@ -296,6 +303,7 @@ class Execution:
             return
         start_s, end_s = (self._clock.of(stamp_s) for stamp_s in message["span_s"])
         job = self.dispatcher.failed(device, next_job, span_s=(start_s, end_s))
+        job.own_s = message.get("own_s", math.inf)
         self.on_run(device, job, (start_s, end_s), False)
         if message["input"] and job.together:  # one of them is at fault
             message["again"] = True

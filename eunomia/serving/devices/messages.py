@@ -9,7 +9,8 @@ Front end to worker: ``load`` (model, path, what is known, ``polite``: after all
 Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``skipped`` (ticket),
 ``tensors`` (request), ``tried`` (number, seconds, spent, why). ``done`` (ticket, next block, times, outputs): when the
 first block began and each ended, and the span of the run with its copies, all on the monotonic clock. ``failed``
-(ticket, why, span, whether for want of ``memory``). Both also have the tickets of queued runs that were ``skipped``.
+(ticket, why, span, whether for want of ``memory``). Both also have the run's own processor time (``own_s``), and the
+tickets of queued runs that were ``skipped``.
 """
 
 from __future__ import annotations

@@ -145,10 +145,11 @@ class Worker:
         if not message.get("begun") and self._arena.skipped(self._device, ticket):
             self._say({"kind": "skipped", "ticket": ticket})
             return
-        began_s = time.monotonic()
+        began_s, network = time.monotonic(), self._networks.get(message["model"])
+        clock = time.thread_time if network is None else network.clock
+        before_s = clock()
         self.ending.begin(ticket)
         try:
-            network = self._networks.get(message["model"])
             if network is None:
                 raise KeyError(f"network '{message['model']}' is not loaded here")
             done = self._run_bound(network, message) or self._run_blocks(network, message)
@@ -156,12 +157,13 @@ class Worker:
         except Exception as error:  # a network may fail in any way; only its own request fails with it
             self.ending.over()
             failed = {"why": _sentence(error), **kind_of(error)}
-            failed |= {"span_s": [began_s, time.monotonic()], **self._look_ahead()}
+            failed |= {"span_s": [began_s, time.monotonic()], "own_s": clock() - before_s}
+            failed |= self._look_ahead()
             self._say({"kind": "failed", "ticket": ticket, **failed})
             return
         if done["next"] == network.blocks and "tensors" not in done:
             done.update(self._hand_over(message["request"], message["room"]))
-        done["span_s"] = [began_s, time.monotonic()]
+        done |= {"span_s": [began_s, time.monotonic()], "own_s": clock() - before_s}
         self._say({"kind": "done", "ticket": ticket, **done, **self._look_ahead()})
 
     def _run_bound(self, network: LoadedNetwork, message: Message) -> Message | None:

@@ -128,6 +128,10 @@ class CostBook:
         found = self._shapes[network.index].found if network.index in self._shapes else {}
         return any(one.first_row == first_row and key[0] != COARSE for key, one in found.items())
 
+    def settled(self, network: Network, device: int, first_row: int) -> bool:
+        """Whether so much has run of a class on a device that one more run says little."""
+        return bool((self._runs[first_row : first_row + network.blocks, device] >= TRIAL).all())
+
     def doubt(self, network: Network, first_row: int) -> None:
         """What is known of a class has proved wrong: its next runs count for much."""
         rows = slice(first_row, first_row + network.blocks)

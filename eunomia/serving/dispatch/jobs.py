@@ -24,8 +24,8 @@ class Job:
     which the runtime refused, and have not run alone since. ``probe``: it runs although it seems hopeless, to see
     whether it is. ``work_s``: what its blocks took, in the mean they take ``expected_s``; ``worked_on``: the device,
     ``SEVERAL`` where there were more, or a batch. ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose
-    in the mean. ``stuck``: so often its tensors found no room on the way to another device. ``unsure``: it
-    was let in before anybody knew what its size takes.
+    in the mean. ``own_s``: of its last run, what it had of a processor. ``stuck``: so often its tensors found no room
+    on the way to another device. ``unsure``: it was let in before anybody knew what its size takes.
     """
 
     pair: int
@@ -55,6 +55,7 @@ class Job:
     lost_s: float = 0.0
     usual_s: float = 0.0
     runs: int = 0
+    own_s: float = math.inf
     worked_on: int = NOWHERE
     reach_s: float = 0.0  # from its acceptance until the policy had seen it and devices had their orders
     unsized_s: float = 0.0  # from its arrival to its acceptance: so long nobody knew what its size takes

@@ -179,7 +179,7 @@ class Holding:
             raise too_large(grant.name, longest_s, bound_s)
 
     def ran(self, tenant: str, job: Job, took_s: float) -> None:
-        """A run has ended after so long."""
+        """A run has ended after so long, without what others had of its core meanwhile."""
         key, held_s = (tenant, job.cost_row), took_s / job.network.blocks
         if held_s <= LEAST_S and job.network.index in self._trial_s and not (self._seen_s or self._probes):
             return

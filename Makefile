@@ -80,7 +80,7 @@ LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-in
 
 # The server's tests use a real browser, HAProxy and a real PostgreSQL. All are Debian packages; without them their tests are
 # skipped, and say so. `make test` installs them where it may: as root on a Debian system.
-PACKAGES := chromium chromium-driver haproxy postgresql slurm-client slurmctld slurmd
+PACKAGES := chromium chromium-driver curl haproxy openssl postgresql slurm-client slurmctld slurmd
 package: $(VENV)/.test ## build wheel and sdist twice, compare them, try the wheel in a clean environment: dist/
 	@$(BIN)/python -m checks.package $(PYTHONS)
 
@@ -123,13 +123,13 @@ $(VENV)/.test: $(VENV)/.core requirements/test.txt
 	@touch $@
 
 # Programs in a folder of their own, installed nowhere: perf_analyzer, which an old release of a package of the tests
-# brings, with a library that it needs, and promtool.
+# brings, with a library that it needs, and promtool, which has a package of its own in Debian 13.
 $(VENV)/.tools: $(VENV)/.system requirements/perf.txt
 	@if ( $(PIP) install --no-deps --no-compile --target $(VENV)/tools --upgrade --require-hashes -r requirements/perf.txt && \
 	    cd $(VENV)/tools && { $(DOWNLOAD) || { apt-get update && $(DOWNLOAD); }; } && \
 	    for one in *.deb; do dpkg -x $$one . && rm $$one; done ) >$(VENV)/tools.log 2>&1; then touch $@; \
 	else echo "   without perf_analyzer or promtool their tests are skipped ($(VENV)/tools.log)"; fi
-DOWNLOAD := apt-get download libb64-0d prometheus
+DOWNLOAD := apt-get download libb64-0d prometheus && { apt-get download promtool || :; }
 
 $(VENV)/.torch: $(VENV)/.test
 	@if [ -z "$(TORCH)" ]; then touch $@; \

@@ -138,9 +138,8 @@ def _optimise_to(source: Path, target: Path, content: str, basic: bool) -> None:
                     session_source(source), options, providers=["CPUExecutionProvider"]
                 )
             except Exception:
-                (Path(stage) / "room").write_bytes(
-                    bytes(PIECE)
-                )  # the runtime does not say that a disk is full
+                # The runtime does not say that a disk is full: this does.
+                (Path(stage) / "room").write_bytes(bytes(PIECE))
                 raise
             ports = (*made.get_inputs(), *made.get_overridable_initializers())
             _tidy(Path(stage) / target.name, {port.name for port in ports})

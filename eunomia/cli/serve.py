@@ -117,12 +117,17 @@ def _run(work: Coroutine[object, object, None]) -> None:
     try:
         import uvloop
     except ImportError:
-        release, least = sys.version_info[:2], BOUNDED.get(sys.version_info[:2], 0)
-        if sys.version_info.micro < least:
-            stderr().print(UNREAD.format(".".join(map(str, (*release, least)))))
+        if (least := bounded_from(*sys.version_info[:3])) is not None:
+            stderr().print(UNREAD.format(least))
         asyncio.run(work)
     else:
         uvloop.run(work)
+
+
+def bounded_from(major: int, minor: int, micro: int) -> str | None:
+    """The release of this Python from which on asyncio keeps no unread answers without bound; None = it is as new."""
+    fixed = BOUNDED.get((major, minor), 0)
+    return f"{major}.{minor}.{fixed}" if micro < fixed else None
 
 
 def _make_key(as_json: bool) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from eunomia.config.server import demo_server
 from eunomia.core.caches import NOWHERE, cache_home
 from eunomia.core.errors import ConfigError
 from eunomia.hardware import cache
-from eunomia.study.serving.server import default_cache, usable
+from eunomia.study.serving.server import server_options
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,6 @@ def test_who_names_a_folder_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_server_is_refused_by_name_and_costs_are_worked_out_anew() -> None:
     """Both ended with the interpreter's own words."""
     with pytest.raises(ConfigError, match="set cache_dir in the server file, or XDG_CACHE_HOME"):
-        usable(default_cache())
+        server_options(demo_server())
     cache.write("key", {name: [1.0] for name in cache.COLUMNS})
     assert cache.read("key", 1) is None

@@ -13,7 +13,7 @@ from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.http2.call import Call
 from eunomia.serving.http2.line import House, Line
 from eunomia.serving.observe.turns import Turns
-from eunomia.serving.protocol.errors import BadRequest, Unauthenticated, Unspoken
+from eunomia.serving.protocol.errors import BadRequest, NoCall, Unauthenticated, Unspoken
 from eunomia.serving.rpc.ending import refuse
 from eunomia.serving.tenants.bodies import Bodies
 from tests.hostile import frames
@@ -131,6 +131,8 @@ class Near:
         path = call.fields[":path"]
         if path == "/key":
             raise Unauthenticated("an API key is needed")
+        if path == "/http":
+            raise NoCall("this is no call")
         if path not in KINDS:
             raise Unspoken(f"there is no method {path}")
         self.takers[call.number] = found = KINDS[path](call, self.bodies)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import hpack
 import pytest
 
@@ -281,3 +283,19 @@ def test_more_calls_than_a_connection_may_have_are_refused_so_that_they_may_come
         assert message(b"=a") in near.said() and near.takers[1].is_gone
 
     within(run)
+
+
+def test_what_is_no_call_and_never_ends_is_answered_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody without a key holds a place on a connection for as long as it likes."""
+    monkeypatch.setattr("eunomia.serving.http2.call.AWAY_S", 0.01)
+
+    async def main() -> None:
+        near = Near()
+        near.say(frames.greeting() + head(1, "/http"))
+        assert resets(near.said()) == {} and near.line.calls
+        while near.line.calls:
+            await asyncio.sleep(0.01)
+        said = near.said()
+        assert resets(said) == {1: Code.NO_ERROR} and b"no call" in said
+
+    asyncio.run(main())

@@ -17,9 +17,8 @@ WINDOW = 1024**2  # bytes of a call that may come before anybody asks for them
 MOST_WORDS = 1000  # letters of a sentence that says why
 Piece = bytes | memoryview
 OK = 0
-AWAY_BYTES = (
-    WINDOW // 2
-)  # of what is no call, before it hears so: old clients read no answer while they write
+# Of what is no call, before it hears so: old clients read no answer while they write.
+AWAY_BYTES, AWAY_S = WINDOW // 2, 10.0
 AT_ONCE = 16  # messages that are taken up in one step
 
 
@@ -200,10 +199,12 @@ class Call:
         self._outlet.pump(self)
 
     def turn_away(self, status: int, why: str) -> None:
-        """It is no call: an answer of HTTP, once all of it is here or much."""
+        """It is no call: an answer of HTTP, once all of it is here, or much, or none has come for long."""
         self._away = status, why[:MOST_WORDS]
+        self.timer = asyncio.get_running_loop().call_later(AWAY_S, self._answer_away, *self._away)
 
     def _answer_away(self, status: int, why: str) -> None:
+        self.taken()
         self._away, self.done, self._begun = None, True, True
         self._outlet.headers(self.number, plain(status, why), last=False)
         if self.fields[":method"] != "HEAD":

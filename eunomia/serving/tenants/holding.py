@@ -83,9 +83,10 @@ class Holding:
         """None: it may run. Else ask again once the server has found out. Raises TooLarge, Unavailable, Refused."""
         self.vain.check(grant.name, job)
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0
-        if not self._state.costs.evident(job.cost_row):  # one like it may have run a moment ago
+        if unsure := not self._state.costs.evident(job.cost_row):  # one like it may have run a moment ago
             self._state.later.settle()
-        job.unsure = not self._state.costs.evident(job.cost_row)
+            unsure = not self._state.costs.evident(job.cost_row)
+        job.unsure = unsure
         rest_s = math.inf if job.unsure else self._state.rest_s(job)
         if not seen_s and rest_s <= LEAST_S:
             return None

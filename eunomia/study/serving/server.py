@@ -138,7 +138,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
     policy = resolve_policy(config.policy)
     with within("fallback"):
         load_policy(config.fallback)
-    cache = usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
+    cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
     for device in config.device:
         place_must_be_installed(device.name, device.on)
         if device.on == "process":
@@ -230,7 +230,7 @@ def _harvest(config: ServerConfig) -> HarvestOptions | None:
     return HarvestOptions(frozenset(told.tenants), told.forecast, told.step_ms * 1e-3, told.room)
 
 
-def usable(cache: Path) -> Path:
+def _usable(cache: Path) -> Path:
     """The folder, made; raises ConfigError when nothing can be written into it."""
     try:
         cache.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from eunomia.serving.http2.frames import LARGEST, Code
 from eunomia.serving.http2.greeting import STREAMS
 from eunomia.serving.http2.heads import MOST_BLOCK, MOST_LIST
 from tests.hostile import frames
+from tests.patience import until_async
 from tests.serving.near import Near, away, fields, head, heard, plain, resets, setting, whole, wider, within
 from tests.serving.speaking import message
 
@@ -293,8 +294,7 @@ def test_what_is_no_call_and_never_ends_is_answered_all_the_same(monkeypatch: py
         near = Near()
         near.say(frames.greeting() + head(1, "/http"))
         assert resets(near.said()) == {} and near.line.calls
-        while near.line.calls:
-            await asyncio.sleep(0.01)
+        await until_async(lambda: not near.line.calls)
         said = near.said()
         assert resets(said) == {1: Code.NO_ERROR} and b"no call" in said
 

@@ -13,8 +13,9 @@ import numpy as np
 import onnx
 import pytest
 
+from eunomia.serving.devices.loading import LOAD_S
 from eunomia.serving.devices.network import load_network
-from eunomia.serving.devices.rows import rows_are_apart
+from eunomia.serving.devices.rows import TRIED_S, rows_are_apart
 from tests.serving.live import GOLD, Entry, ask, options, running
 from tests.serving.test_loading import Loads
 from tests.serving.test_two_devices import Bench
@@ -120,10 +121,10 @@ def test_requests_of_a_sequence_are_answered_as_if_alone(
 
 
 @pytest.mark.parametrize(
-    ("batches", "most_s", "tried"), [(False, 0.0, False), (True, 0.0, True), (True, 1.0, False)]
+    ("batches", "most_s", "tried_s"), [(False, 0.0, TRIED_S), (True, 0.0, LOAD_S), (True, 1.0, None)]
 )
-def test_a_network_is_tried_for_batches_where_these_are_asked_for(
-    batches: bool, most_s: float, tried: bool
+def test_long_networks_are_tried_for_batches_where_these_are_asked_for(
+    batches: bool, most_s: float, tried_s: float | None
 ) -> None:
     """Not by sizes that clients chose."""
 
@@ -134,7 +135,7 @@ def test_a_network_is_tried_for_batches_where_these_are_asked_for(
         tell = device.tell
         device.tell = lambda message: (orders.append(message), tell(message))[1]  # type: ignore[method-assign]
         await device.loading.load("net", "", {}, most_s=most_s)
-        assert [order.get("batches") for order in orders] == [tried]
+        assert [order.get("rows_most_s") for order in orders] == [tried_s]
         assert bool(device.loading._costs.apart) == (not most_s)
 
     asyncio.run(main())

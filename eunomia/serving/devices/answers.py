@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.copying import AT_ONCE_BYTES, AT_ONCE_IN_BYTES, Copying, Outputs, Part
 from eunomia.serving.devices.messages import DATATYPES, Placed, array_at, place, value_at
+from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
@@ -60,6 +61,15 @@ Answer = asyncio.Future[dict[str, Value]]
 
 
 @dataclass
+class Gathered:
+    """Of a request that runs a few rows at a time: its input, and where its answer lies once the first have run."""
+
+    inputs: list[Placed]
+    outputs: list[Placed] = field(default_factory=list)
+    slot: Slot = NO_ROOM
+
+
+@dataclass
 class Payload:
     """What stays with a job until its answer: where its input lies, and whom to tell.
 
@@ -72,6 +82,7 @@ class Payload:
     answer: Answer
     over: bool = False
     took_s: float = 0.0
+    gathered: Gathered | None = None
 
 
 class Answers:
@@ -84,7 +95,9 @@ class Answers:
         self.sizes: dict[
             tuple[int, int], int
         ] = {}  # of the last answer, by pair and class, where it was large
-        self.entering: set[Job] = set()  # those whose tensors are being copied in
+        self.entering: set[Job] = (
+            set()
+        )  # those whose tensors are being copied in, or rows of their answers together
         self._large: dict[int, tuple[str, int]] = {}  # by offset: outputs that came later than their run
         self.on_retired: Callable[[Job, str], ServingError | None] = lambda job, outcome: (
             None
@@ -145,6 +158,18 @@ class Answers:
         except Exception as why:  # whoever waits gets an answer
             log.error("an input was not copied", exc_info=why)
             self.fail(job, Unavailable("the server could not take the input in", retry_after_s=1.0))
+
+    def gather_beside(
+        self, job: Job, copy: Callable[[], None], done: Callable[[Exception | None], None]
+    ) -> None:
+        """Rows of its answer are put where the others are, beside the event loop."""
+
+        def over(error: Exception | None) -> None:
+            self.entering.discard(job)
+            done(error)
+
+        self.entering.add(job)
+        self._copying.enter(copy, over)
 
     def room_for(self, job: Job, size: int) -> Slot:
         """Room for outputs that a run had none for; raises ServingError.
@@ -247,6 +272,8 @@ class Answers:
         payload.over = True
         self._dispatcher.leave(job, dropped=True, by_client=error.by_client, of_input=error.of_input)
         self.release(payload.slot)
+        if payload.gathered is not None:
+            self.release(payload.gathered.slot)
         self.on_retired(job, error.reason)
         end(payload.answer, error)
 

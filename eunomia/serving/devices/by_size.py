@@ -100,7 +100,7 @@ class BySize:
             return None
         if tries.ended is not None and model.network is job.network:  # what it takes then is known better
             return tries.ended
-        shapes = self._larger(tenant, tries, model, job)
+        shapes = None if self._rows_do(job, bound_s) else self._larger(tenant, tries, model, job)
         if shapes is None:
             return None
         if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
@@ -184,6 +184,18 @@ class BySize:
             tries = self._tries[model.network.name] = _Tries(model.label)
         return tries
 
+    def _rows_do(self, job: Job, bound_s: float) -> bool:
+        """Whether single rows are short, and all that has more can run row by row."""
+        row = self._costs.row_of(job.network, 1, job.sizes, job.pair) if self._by_row(job) else job.cost_row
+        return (
+            row != job.cost_row
+            and self._costs.evident(row)
+            and self._costs.longest_s(job.network, row) <= bound_s
+        )
+
+    def _by_row(self, job: Job) -> bool:
+        return job.rows > 1 and job.network.index in self._costs.by_row
+
     def _may(self, model: LoadedModel, job: Job) -> bool:
         """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""
         there = model.network is job.network and not job.network.untried and bool(model.key)
@@ -203,7 +215,7 @@ class BySize:
             rows * self._costs.least_s(job.network, first_row)
             for rows, first_row in ((job.rows, job.cost_row), (job.network.rows, job.network.first_row))
         )
-        if takes_s > LONGEST_S:
+        if takes_s > LONGEST_S or self._by_row(job):
             leading = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
             shapes, takes_s = with_rows_of(tried, shapes, leading), takes_s * job.network.rows / job.rows
         larger = elements(shapes) > elements(tried) or takes_s > LONGER * tried_s

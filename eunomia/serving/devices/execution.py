@@ -17,6 +17,7 @@ from eunomia.serving.devices.looking import LEAST_WAIT_S, Looking
 from eunomia.serving.devices.messages import Message, Placed
 from eunomia.serving.devices.moving import Moving
 from eunomia.serving.devices.objection import failure
+from eunomia.serving.devices.portions import Portions
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
@@ -37,6 +38,7 @@ class Execution:
 
     dispatcher: Dispatcher
     answers: Answers
+    portions: Portions
 
     def __init__(self, arena: Arena, devices: Sequence[Device], loading: Loading, clock: Clock) -> None:
         self.queues: list[deque[Run]] = [deque() for _ in devices]
@@ -54,6 +56,7 @@ class Execution:
     def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
         """Set the dispatcher that receives reports, and the holder of the answers."""
         self.dispatcher, self.answers = dispatcher, answers
+        self.portions = Portions(self._arena, dispatcher, answers)
         self.looking.connect(dispatcher)
 
     def running(self) -> list[Run]:
@@ -275,25 +278,25 @@ class Execution:
         if message["tensors"] is None:  # finished, but the outputs did not fit
             self.moving.enlarge(device, run, message["bytes"])
             return None
-        return None if self.apart(job, message["tensors"]) else self.answers.leave(job)
+        return None if self.unfinished(run, message["tensors"]) else self.answers.leave(job)
 
-    def apart(self, job: Job, tensors: Sequence[Placed]) -> bool:
-        """Whether what came of a batch is not one row after the other: each request runs again, by itself.
+    def unfinished(self, run: Run, tensors: Sequence[Placed]) -> bool:
+        """Whether nobody is to be answered by what came of a run.
 
-        So does every later one of this network.
+        It was of some rows of its request, or of a batch and not one row after the other: then each request runs again,
+        by itself, and so does every later one of this network.
         """
+        job = run.job
+        if job.payload.gathered is not None:
+            slot, run.slot = run.slot, NO_ROOM
+            self.portions.ended(job, tensors, slot)
+            return True
         if not job.together or all(tensor["shape"][:1] == [job.rows] for tensor in tensors):
             return False
         self.dispatcher.costs.apart.add(job.network.index)
-        self.run_again(job)
+        self.dispatcher.costs.by_row.discard(job.network.index)
+        self.dispatcher.run_again(job)
         return True
-
-    def run_again(self, job: Job) -> None:
-        """Each request of a batch by itself."""
-        members, job.together = [job, *job.together], []
-        for member in members:
-            member.group = None
-            self.dispatcher.wait_again(member)
 
     def _failed(self, device: int, message: Message, follows: Run | None) -> None:
         """A run without a result took its time all the same."""
@@ -310,7 +313,7 @@ class Execution:
             split = {member.number for member in (job, *job.together)}
             for member in (job, *job.together):
                 member.split = split
-            self.run_again(job)
+            self.dispatcher.run_again(job)
 
     def _on_skipped(self, device: int, ticket: int) -> None:
         """A device has not started a revoked run; if it was idle before, it goes on with what stands behind it."""

@@ -14,7 +14,8 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices.cutting import refusal
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
-from eunomia.serving.devices.rows import first_axis_is_free
+from eunomia.serving.devices.ports import has_texts
+from eunomia.serving.devices.rows import TRIED_S, first_axis_is_free
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.protocol.errors import Unavailable
 
@@ -99,42 +100,42 @@ class Loading:
         if not alive:
             raise Away("no device is alive")
         target_s = max(self.target_s, COARSE * most_s)
-        bound: Message = {"most_s": most_s, "target_s": target_s, "batches": False} if most_s else {}
-        first = {**self._order(alive[0], label, path, shapes, cut), "batches": self.batches, **bound}
-        answers = [await self._load_on(alive[0], first)]
-        given, shapes = bool(shapes), answers[0].get("shapes") or shapes  # with those that it had to find
-        asked, untried = answers[0].get("asked", {}), bool(answers[0].get("untried"))
+        bound: Message = {"most_s": most_s, "target_s": target_s} if most_s else {}
+        tried = {} if most_s else {"rows_most_s": LOAD_S if self.batches else TRIED_S}
+        first = {**self._order(alive[0], label, path, shapes, cut), **bound, **tried}
+        told = await self._load_on(alive[0], first)
+        given, shapes = bool(shapes), told.get("shapes") or shapes  # with those that it had to find
+        asked, untried = told.get("asked", {}), bool(told.get("untried"))
         if untried:
-            cut = answers[0]["key"]  # there may be another by now
+            cut = told["key"]  # there may be another by now
         others = [(d, {**self._order(d, label, path, shapes, cut), **bound}) for d in alive[1:]]
         try:
-            answers += await asyncio.gather(*(self._load_on(*each) for each in others))
+            answers = [told, *await asyncio.gather(*(self._load_on(*each) for each in others))]
         except BaseException:  # those that have it would keep it for nothing
             for device in alive:
                 device.tell({"kind": "unload", "model": label})
             raise
-        inputs, outputs = answers[0]["inputs"], answers[0]["outputs"]
-        rows, sizes = trial_shape(inputs, asked or shapes)
-        whole, blocks = all(answer["whole"] for answer in answers), len(answers[0]["block_s"])
+        ports: Ports = {name: told.get(name, []) for name in ("inputs", "outputs", "unranked")}
+        ports["axes"] = told.get("axes", {})
+        rows, sizes = trial_shape(ports["inputs"], asked or shapes)
+        whole, blocks = all(answer["whole"] for answer in answers), len(told["block_s"])
         if untried and not asked:
-            why = answers[0]["untried"]
-            log.warning("'%s' is not cut, and its first requests tell what it takes: %s", name, why)
+            log.warning("'%s' is not cut; its first requests tell what it takes: %s", name, told["untried"])
         network = self._costs.add(name, blocks, whole=whole, rows=rows, sizes=sizes, untried=untried)
-        ports: Ports = {"inputs": inputs, "outputs": outputs, "unranked": answers[0].get("unranked", [])}
-        ports["axes"] = answers[0].get("axes", {})
-        model = LoadedModel(network, label, path, shapes, ports, answers[0].get("key", ""), given=given)
+        model = LoadedModel(network, label, path, shapes, ports, told.get("key", ""), given=given)
         if asked:
-            model.took_s = sum(answers[0]["block_s"])
+            model.took_s = sum(told["block_s"])
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(network, answer))
         self._labels[network.index] = label
-        if not (most_s or answers[0].get("rows_apart", False)):  # else who loads it knows
+        if apart := told.get("rows_apart", False):
+            self._costs.by_row.update([] if has_texts(ports) else [network.index])
+        elif self.batches and not most_s and first_axis_is_free(ports):
+            log.warning(
+                "requests for '%s' share no run: three rows together are not answered as each is alone", name
+            )
+        if not (most_s or (self.batches and apart)):  # else who loads it knows
             self._costs.apart.add(network.index)
-            if self.batches and first_axis_is_free(ports):
-                log.warning(
-                    "requests for '%s' share no run: three rows together are not answered as each is alone",
-                    name,
-                )
         self.models[name] = model
         return ports
 

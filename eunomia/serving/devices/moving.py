@@ -36,11 +36,8 @@ class Runs(Protocol):
     def gave_up(self, device: int) -> Job:
         """Take the next run of a device back: its tensors are lost."""
 
-    def apart(self, job: Job, tensors: Sequence[Placed]) -> bool:
-        """Run each request of a batch by itself if what came of it is not one row after the other; whether so."""
-
-    def run_again(self, job: Job) -> None:
-        """Each request of a batch by itself."""
+    def unfinished(self, run: Run, tensors: Sequence[Placed]) -> bool:
+        """Whether nobody is to be answered by what came of a run: its requests run again, or have more rows."""
 
     def fail(self, run: Run, error: ServingError) -> None:
         """Fail every request of a run."""
@@ -117,7 +114,7 @@ class Moving:
         run.job.stuck += 1
         if isinstance(error, NoRoom):
             self._runs.dispatcher.costs.apart.add(run.job.network.index)
-        self._runs.run_again(run.job)
+        self._runs.dispatcher.run_again(run.job)
 
     def _on_outputs(self, message: Message) -> None:
         holder, run = self.fetching[message["request"]]
@@ -133,7 +130,7 @@ class Moving:
             return
         del self.fetching[message["request"]]
         answers = self._runs.answers
-        if self._runs.apart(run.job, message["tensors"]):
+        if self._runs.unfinished(run, message["tensors"]):
             answers.release(run.slot)
             self._runs.dispatcher.decide()
             return

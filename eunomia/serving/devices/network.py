@@ -19,8 +19,7 @@ from eunomia.serving.devices.cutting import CutNetwork, content_of, kept, prepar
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
-from eunomia.serving.devices.ports import ranked
-from eunomia.serving.devices.strings import BYTES
+from eunomia.serving.devices.ports import has_texts, ranked
 from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
 
 TRIAL_RUNS = 5
@@ -54,7 +53,7 @@ class LoadedNetwork:
             self._bind(sessions[0])
 
     def _bind(self, session: Session) -> None:
-        if all(port["datatype"] != BYTES for port in (*self._ports["inputs"], *self._ports["outputs"])):
+        if not has_texts(self._ports):
             self.bound = Bound(session, self._ports)
 
     def keep_whole(self, session: Session, feed: Feed | None = None) -> None:

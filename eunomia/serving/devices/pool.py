@@ -103,6 +103,7 @@ class DevicePool:
         self.by_size.close()
         for task in list(self._tasks):
             task.cancel()
+        self.execution.portions.closed = True
         for job in self.dispatcher.waiting.jobs():
             self.dispatcher.withdraw(job)
             self.answers.fail(job, Unavailable("the server is stopping"))
@@ -204,8 +205,9 @@ class DevicePool:
         new, usual = self.models[old.network.name], self.costs.usual
         new.given, new.chosen = old.given, old.chosen
         usual[new.network.index] = usual.get(old.network.index, old.network.index)
-        if old.network.index in self.costs.apart:
-            self.costs.apart.add(new.network.index)
+        for those in (self.costs.apart, self.costs.by_row):
+            if old.network.index in those:
+                those.add(new.network.index)
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""
@@ -256,6 +258,8 @@ class DevicePool:
             raise Unavailable("the server is stopping")
         if self.loading.away:
             self.loading.check(job.network)
+        if job.later and job.payload.gathered is None:
+            self.execution.portions.begin(job)
         if self.dispatcher.idle:
             self.dispatcher.arrive(job)
         else:  # the policy is asked once for all that come in one round of the event loop

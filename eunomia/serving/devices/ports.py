@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS, Port, Ports
+from eunomia.serving.devices.messages import BYTES, DATATYPE_OF, DATATYPES, MAX_TENSORS, Port, Ports
 
 if TYPE_CHECKING:
     import onnx
@@ -17,6 +17,11 @@ MAX_NAME = 1000  # letters of a tensor's name in a request
 MAX_RANK = 16  # axes of a tensor in a request
 MOST_LETTERS = 32_000  # of inputs and their axes, in a message
 ZIPMAP_OPTION = ("skl2onnx", "OnnxMLTools")  # exporters that can leave maps out
+
+
+def has_texts(ports: Ports) -> bool:
+    """Whether any input or output is of texts."""
+    return any(port["datatype"] == BYTES for port in (*ports["inputs"], *ports["outputs"]))
 
 
 def ports_of(model: onnx.ModelProto) -> Ports:

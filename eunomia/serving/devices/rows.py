@@ -1,4 +1,6 @@
-"""Whether each row of a network's inputs is answered as if it were alone, so that requests may share a run.
+"""Whether each row of a network's inputs is answered as if it were alone.
+
+Then requests may share a run, and a request that is too long for one may have several (``portions``).
 
 A free first axis may as well be the tokens of one text: of a sum over it, attention along it or a recurrent layer, each
 request would have the others' part in its answer. No file says so; three rows are run together and one by one.
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from eunomia.serving.devices.network import LoadedNetwork
 
 ROWS = 3
+TRIED_S = 0.1  # of longer networks nobody tries it, unless requests are to share runs
 NUMBERS = (0, 1, 2), (0, 1, 0)  # of the rows; some tables have two entries
 ROUNDING = {
     "FP16": 1e-2,

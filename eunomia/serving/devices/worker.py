@@ -128,9 +128,8 @@ class Worker:
             longest_s = error.longest_s if isinstance(error, LongBlock) else 0.0
             self._say({"kind": "refused", "model": name, "why": _sentence(error), "longest_s": longest_s})
             return
-        found = (
-            {"rows_apart": rows_are_apart(network)} if message.get("batches") and not network.untried else {}
-        )
+        tried = sum(network.block_s) <= message.get("rows_most_s", -1.0) and not network.untried
+        found = {"rows_apart": rows_are_apart(network)} if tried else {}
         network.obey(self.ending.options)
         self._networks[name] = network
         set_aside()

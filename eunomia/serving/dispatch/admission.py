@@ -103,7 +103,7 @@ class Admission:
         refusals = self._refusals.get(job.cost_row) if job.probe else None
         if refusals is None or not answered or job.attained_s <= 0.0:  # 0: in the batch of another
             return []
-        took_s = job.attained_s / job.rows
+        took_s = job.attained_s / (job.rows + job.through)
         wrong = [pair for pair, had_s in refusals.had if took_s <= had_s]
         refusals.had.clear()
         if wrong or took_s <= _left_s(job) / job.rows:

@@ -64,6 +64,7 @@ class CostBook:
         self.run_factors: dict[int, list[Latest]] = {}
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
+        self.by_row: set[int] = set()  # of those that answer each row as if it were alone
         self.usual = dict[int, int]()  # networks cut otherwise -> as which they were tried first
         self._guessed: set[int] = set()  # numbers of networks that never ran
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
@@ -185,6 +186,7 @@ class CostBook:
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
         self.apart.discard(network.index)
+        self.by_row.discard(network.index)
         self.usual.pop(network.index, None)
         self._guessed.discard(network.index)
         self.run_factors.pop(network.index, None)

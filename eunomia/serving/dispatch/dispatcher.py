@@ -124,6 +124,13 @@ class Dispatcher(State):
         self.classify(job)
         self.wait(job)
 
+    def run_again(self, job: Job) -> None:
+        """Each request of a batch by itself."""
+        members, job.together = [job, *job.together], []
+        for member in members:
+            member.group = None
+            self.wait_again(member)
+
     # --- what devices report -------------------------------------------------------------------------
 
     def done(

@@ -119,4 +119,4 @@ class Harvest:
 
 
 def _bytes(job: Job) -> int:
-    return job.batch * sum(job.sizes) * ELEMENT_BYTES
+    return job.all_rows * sum(job.sizes) * ELEMENT_BYTES

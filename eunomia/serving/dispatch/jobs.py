@@ -25,7 +25,9 @@ class Job:
     whether it is. ``work_s``: what its blocks took, in the mean they take ``expected_s``; ``worked_on``: the device,
     ``SEVERAL`` where there were more, or a batch. ``lost_s``: before its ``runs``; ``usual_s``: what such starts lose
     in the mean. ``own_s``: of its last run, what it had of a processor. ``stuck``: so often its tensors found no room
-    on the way to another device. ``unsure``: it was let in before anybody knew what its size takes.
+    on the way to another device. ``unsure``: it was let in before anybody knew what its size takes. ``through``,
+    ``later``: rows that have run before those of ``batch``, and that run after them, where all together would hold a
+    device for too long.
     """
 
     pair: int
@@ -34,6 +36,8 @@ class Job:
     deadline_s: float = math.inf
     hard_timeout_s: float = math.inf  # after this instant it is dropped, whatever the policy thinks
     batch: int = 1
+    through: int = 0
+    later: int = 0
     urgency: float = (
         1.0  # at most 1: a client may put its own request behind its others, never before another's
     )
@@ -83,6 +87,11 @@ class Job:
     def accepted_s(self) -> float:
         """When its wait for a device began."""
         return self.arrival_s + self.unsized_s
+
+    @property
+    def all_rows(self) -> int:
+        """Of its input."""
+        return self.through + self.batch + self.later
 
     @property
     def rows(self) -> int:

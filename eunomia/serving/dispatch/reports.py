@@ -36,7 +36,7 @@ def done(
     job = lane.job
     assert job is not None
     began_s, ended_s = span_s or (lane.start_s, state.clock.now_s())
-    if lane.first == 0:
+    if lane.first == 0 and not job.through:
         for member in (job, *job.together):
             member.start_s = began_s
     took_s = ended_s - began_s

@@ -94,7 +94,9 @@ class State:
 
     def rest_s(self, job: Job) -> float:
         """Its remaining blocks on the best device of each, for all rows of its input."""
-        return self.costs.rest_s(job.network, job.cost_row)[0][job.block] * job.rows
+        rest_s = self.costs.rest_s(job.network, job.cost_row)[0]
+        now_s = rest_s[job.block] * job.rows
+        return now_s + rest_s[0] * job.later if job.later else now_s
 
     def classify(self, job: Job) -> None:
         """Find the block times of its shape, with the rows of its batch."""

@@ -64,7 +64,9 @@ def facts_of(
     """The fields of READY, in its order; those that a view sets anew are 0 here."""
     best, mean = costs.rest_s(job.network, job.cost_row)
     n, network, rows = job.block, job.network, job.rows
-    best_s, mean_s = best[n] * rows, mean[n] * rows
+    best_s, mean_s, all_rows = best[n] * rows, mean[n] * rows, rows + job.through + job.later
+    if job.later:
+        best_s, mean_s = best_s + best[0] * job.later, mean_s + mean[0] * job.later
     return (
         job.number,
         n,
@@ -79,8 +81,8 @@ def facts_of(
         mean_s,
         best_s,
         mean_s,  # work and path: blocks form a chain
-        best[0] * rows,
-        mean[0] * rows,
+        best[0] * all_rows,
+        mean[0] * all_rows,
         0.0,  # isolated time; bytes_left
         job.attained_s,
         now_s if n else job.arrival_s,

@@ -44,7 +44,7 @@ def retired_from(job: Job, tenant: str, model: str, outcome: str, now_s: float) 
     queue_s = (job.start_s if math.isfinite(job.start_s) else now_s) - job.arrival_s
     return Retired(
         tenant, model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
-        job.batch, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
+        job.all_rows, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
         named(job.network.name)[1], (job.cost_row, job.network.blocks), job.work_s, job.expected_s,
         job.lost_s, job.usual_s, job.runs, job.worked_on,
     )  # fmt: skip

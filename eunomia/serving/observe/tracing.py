@@ -83,7 +83,7 @@ class Tracing:
             f"infer {job.network.name}",
             parent,
             self._trace.SpanKind.SERVER,
-            {"eunomia.tenant": tenant, "eunomia.model": job.network.name, "eunomia.batch": job.batch},
+            {"eunomia.tenant": tenant, "eunomia.model": job.network.name, "eunomia.batch": job.all_rows},
             start_time=began_ns,
         )
         if span.is_recording():

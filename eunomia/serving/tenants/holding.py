@@ -13,6 +13,9 @@ the first such request of each tenant and network runs. After ``AGAIN_S`` anothe
 each that was indeed too long; sizes that never ran are refused until then with that time (429), those that are known
 for good (413). ``shapes`` of a network give the trial the usual size, and need no such runs.
 
+A batch that is too long runs a few rows at a time (``devices.portions``), if its network answers each row as if it
+were alone. No cut is made for all of its rows then.
+
 A network on which no made-up input runs (``untried``) has no usual size, and nobody can try one. Its first request is
 such a run, whatever its size; those of the same tenant that come meanwhile wait for its end.
 """
@@ -100,6 +103,8 @@ class Holding:
         found = self._under_way(grant.name, job) or self.explore(grant.name, job, bound_s)
         if not isinstance(found, bool):
             return found
+        if self._in_portions(grant.name, job, bound_s):
+            return None
         if self._probed(grant.name, job, found=found):
             return None
         self._say(job, longest_s, bound_s)
@@ -107,6 +112,24 @@ class Holding:
         if not (found or known):
             raise self._untried(grant.name, job, longest_s)
         raise too_large(grant.name, longest_s if known else math.inf, bound_s)
+
+    def _in_portions(self, tenant: str, job: Job, bound_s: float) -> bool:
+        """Whether it runs a few rows at a time instead, as many as are known to be short; it is changed to do so."""
+        costs, whole, cost_row = self._state.costs, job.batch, job.cost_row
+        if job.probe or job.network.index not in costs.by_row:
+            return False
+        single = costs.evident(costs.row_of(job.network, 1, job.sizes, job.pair))
+        while job.batch > 1:
+            job.batch = (job.batch + 1) // 2
+            self._state.classify(job)
+            longest_s = costs.longest_s(job.network, job.cost_row) * job.batch
+            seen_s = self._seen_s.get((tenant, job.cost_row), 0.0)
+            if (single or costs.evident(job.cost_row)) and max(longest_s, seen_s) <= bound_s:
+                job.later, job.unsure = whole - job.batch, False
+                self.vain.check(tenant, job)
+                return True
+        job.batch, job.cost_row = whole, cost_row
+        return False
 
     def too_long(self, tenant: str, job: Job) -> bool:
         """Whether one that was let in, and is no probe, would not be by what is known now."""
@@ -176,7 +199,8 @@ class Holding:
         probe = self._probes.get(self._key(grant.name, job.network))
         if longest_s <= bound_s or probe is None or job.accepted_s >= probe.due_s:
             return
-        if not self.helped(grant.name, job):
+        portions = job.batch > 1 and job.network.index in self._state.costs.by_row
+        if not (portions or self.helped(grant.name, job)):
             raise too_large(grant.name, longest_s, bound_s)
 
     def ran(self, tenant: str, job: Job, took_s: float) -> None:
@@ -204,6 +228,7 @@ class Holding:
         One that took its device down, or had to be ended there, counts however short its run was.
         """
         held_s, bound_s = job.attained_s / job.network.blocks, self.bound_s(tenant)
+        held_s /= 1.0 + job.through / job.batch
         if bound_s == math.inf or (not job.felled and held_s <= self._least(job, bound_s)):
             return False
         self.vain.close(tenant, job, CRASHED_S if job.crashed else held_s)

@@ -1,0 +1,123 @@
+"""Requests that run a few rows at a time, as all of them together would hold their device for too long.
+
+Whoever lets them in says how many (``tenants.holding``), and only of networks that answer each row as if it were alone
+(``rows``). Before each portion but the first a request waits for a device like any other, so that more urgent ones go
+first. What comes of a portion is gathered where the whole answer will lie; the request has one answer, one deadline and
+one line in the ledger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from eunomia.core.arrays import Tensor
+from eunomia.serving.devices.answers import Answers, Gathered, bytes_of
+from eunomia.serving.devices.arena import Arena, Slot
+from eunomia.serving.devices.copying import AT_ONCE_IN_BYTES
+from eunomia.serving.devices.messages import DATATYPES, Placed, array_at
+from eunomia.serving.devices.run import NO_ROOM
+from eunomia.serving.dispatch.dispatcher import Dispatcher
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import Cancelled, InputFailed, ServingError, Unavailable
+
+UNLIKE = (
+    "network '{}' answers rows of this input in different shapes, and all would hold a device for too long"
+)
+
+
+class Portions:
+    """``closed``: nothing runs any more."""
+
+    def __init__(self, arena: Arena, dispatcher: Dispatcher, answers: Answers) -> None:
+        self._memory, self._dispatcher, self._answers = memoryview(arena.memory), dispatcher, answers
+        self.closed = False
+
+    def begin(self, job: Job) -> None:
+        """Its tensors are in the arena, and its first rows are to run."""
+        job.group = None
+        job.payload.gathered = gathered = Gathered(job.payload.inputs)
+        job.payload.inputs = rows_of(gathered.inputs, 0, job.batch)
+
+    def ended(self, job: Job, tensors: Sequence[Placed], slot: Slot) -> None:
+        """A portion has run, and left these in the ``slot``, which is given back once they are gathered."""
+        try:
+            pairs = self._pairs(job, tensors)
+        except ServingError as error:
+            self._over(job, slot, error)
+            return
+        if sum(source.nbytes for source, _ in pairs) <= AT_ONCE_IN_BYTES:
+            _copy(pairs)
+            self._over(job, slot, None)
+        else:
+            self._answers.gather_beside(job, partial(_copy, pairs), partial(self._over, job, slot, late=True))
+
+    def _pairs(self, job: Job, tensors: Sequence[Placed]) -> list[tuple[Tensor, Tensor]]:
+        """What is to be copied where; raises ServingError."""
+        gathered = gathered_of(job)
+        if not gathered.outputs:
+            whole = [{**t, "shape": [job.all_rows, *t["shape"][1:]]} for t in tensors]
+            sizes = [-(-_bytes(t) // 64) * 64 for t in whole]
+            gathered.slot = self._answers.room_for(job, sum(sizes))
+            offset = gathered.slot.offset
+            for tensor, size in zip(whole, sizes, strict=True):
+                tensor["offset"], offset = offset, offset + size
+            gathered.outputs = whole
+        mine = rows_of(gathered.outputs, job.through, job.batch)
+        if any(a["shape"] != b["shape"] for a, b in zip(tensors, mine, strict=True)):
+            raise InputFailed(UNLIKE.format(job.network.name))
+        return [
+            (array_at(self._memory, a), array_at(self._memory, b)) for a, b in zip(tensors, mine, strict=True)
+        ]
+
+    def _over(self, job: Job, slot: Slot, error: Exception | None, *, late: bool = False) -> None:
+        """Its next rows wait; after the last it is answered."""
+        self._answers.release(slot)
+        if error is None and self.closed:
+            error = Unavailable("the server is stopping")
+        elif error is None and job.cancelled:
+            error = Cancelled("the client has gone away")
+        if error is not None:
+            self._answers.fail(job, error)
+            return
+        gathered = gathered_of(job)
+        if not job.later:
+            whole, gathered.slot = gathered.slot, NO_ROOM
+            self._answers.finish(job, gathered.outputs, self._answers.leave(job), whole)
+            return
+        job.through += job.batch
+        job.batch = min(job.batch, job.later)
+        job.later -= job.batch
+        job.payload.inputs = rows_of(gathered.inputs, job.through, job.batch)
+        self._dispatcher.wait_again(job)
+        if late:
+            self._dispatcher.decide()
+
+
+def gathered_of(job: Job) -> Gathered:
+    """Of one that runs a few rows at a time."""
+    gathered: Gathered | None = job.payload.gathered
+    assert gathered is not None, "it has begun"
+    return gathered
+
+
+def rows_of(tensors: Sequence[Placed], first: int, count: int) -> list[Placed]:
+    """These rows of each, which lie one after the other."""
+    return [
+        {
+            **t,
+            "shape": [count, *t["shape"][1:]],
+            "offset": t["offset"] + first * _bytes(t) // max(t["shape"][0], 1),
+        }
+        for t in tensors
+    ]
+
+
+def _bytes(tensor: Placed) -> int:
+    return math.prod(tensor["shape"]) * DATATYPES[tensor["datatype"]].itemsize
+
+
+def _copy(pairs: list[tuple[Tensor, Tensor]]) -> None:
+    for source, target in pairs:
+        bytes_of(target)[...] = bytes_of(source)

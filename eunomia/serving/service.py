@@ -94,7 +94,9 @@ class Service(Callers):
         self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
         self.pool.of_death = self.holding.died
         self.pairs = Pairs(dispatcher, lambda: self.ledger.usage if self.ledger else {})
-        self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized, self.pool.by_size.follow)
+        unproven, follow = self.holding.unproven, self.pool.by_size.follow
+        unproven.missed, unproven.follow = dispatcher.missed, follow
+        self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized, follow, unproven)
         HeldBack(self.pool, self.holding, self.directory, self.unsized)
         self.books = books = Books(dispatcher.later)
         self.rota = Rota(books.turns, waited=books.front.waited)

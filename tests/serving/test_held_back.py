@@ -31,7 +31,8 @@ class Class(Bench):
         self.holding = Holding(state, directory, math.inf)
         self.holding.explore = self.explore
         self.known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        unsized = Unsized(state.clock, Bodies(2**20), self.pool.unsized, self.follow)
+        unproven = self.holding.unproven
+        unsized = Unsized(state.clock, Bodies(2**20), self.pool.unsized, self.follow, unproven)
         HeldBack(self.pool, self.holding, directory, unsized)
         self.jobs = [self.sent() for _ in range(len(TWO) + waiting)]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -191,7 +192,7 @@ def test_a_hundred_that_have_waited_for_the_same_go_on_turn_by_turn() -> None:
 
     async def main() -> None:
         loop, seen, turn = asyncio.get_running_loop(), list[int](), [0]
-        unsized = Unsized(ManualClock(), Bodies(2**20), set(), lambda job: None)
+        unsized = Unsized(ManualClock(), Bodies(2**20), set(), lambda job: None, Mock())
         known: asyncio.Future[None] = loop.create_future()
 
         def enter() -> Any:

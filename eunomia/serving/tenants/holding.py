@@ -33,6 +33,7 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.state import State
 from eunomia.serving.protocol.errors import Refused, TooLarge, Untried
 from eunomia.serving.tenants.grants import Directory, Grant
+from eunomia.serving.tenants.unproven import Unproven
 from eunomia.serving.tenants.vain import CRASHED_S, Vain
 
 log = logging.getLogger("eunomia.serving")
@@ -78,6 +79,7 @@ class Holding:
         self._probes: dict[tuple[str, int], _Probe] = {}  # by tenant and network, since somebody loaded it
         self._said: set[int] = set()  # networks of which the log says that inputs are refused
         self.vain = Vain(state.clock)
+        self.unproven = Unproven(state, self._fits)
         self._seen_s: dict[
             tuple[str, int], float
         ] = {}  # what a run took that was far too long, by tenant and class
@@ -97,7 +99,7 @@ class Holding:
         if not seen_s and rest_s <= bound_s:
             return None
         bound_s = self._least(job, bound_s)
-        longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
+        longest_s = self._longest_s(grant.name, job)
         if longest_s <= bound_s:
             return None
         found = self._under_way(grant.name, job) or self.explore(grant.name, job, bound_s)
@@ -108,10 +110,22 @@ class Holding:
         if self._probed(grant.name, job, found=found):
             return None
         self._say(job, longest_s, bound_s)
+        self.unproven.note(grant.name, job)
         known = seen_s or self._state.costs.evident(job.cost_row)
         if not (found or known):
             raise self._untried(grant.name, job, longest_s)
         raise too_large(grant.name, longest_s if known else math.inf, bound_s)
+
+    def _longest_s(self, tenant: str, job: Job) -> float:
+        """How long it may hold a device in a block."""
+        longest_s = self._state.costs.longest_s(job.network, job.cost_row) * job.rows
+        return max(longest_s, self._seen_s.get((tenant, job.cost_row), 0.0))
+
+    def _fits(self, tenant: str, job: Job) -> bool:
+        """Whether it would be let in by what has been measured."""
+        costs, bound_s = self._state.costs, self._least(job, self.bound_s(tenant))
+        known = costs.evident(job.cost_row)
+        return (known and self._longest_s(tenant, job) <= bound_s) or self._in_portions(tenant, job, bound_s)
 
     def _in_portions(self, tenant: str, job: Job, bound_s: float) -> bool:
         """Whether it runs a few rows at a time instead, as many as are known to be short; it is changed to do so."""
@@ -122,9 +136,7 @@ class Holding:
         while job.batch > 1:
             job.batch = (job.batch + 1) // 2
             self._state.classify(job)
-            longest_s = costs.longest_s(job.network, job.cost_row) * job.batch
-            seen_s = self._seen_s.get((tenant, job.cost_row), 0.0)
-            if (single or costs.evident(job.cost_row)) and max(longest_s, seen_s) <= bound_s:
+            if (single or costs.evident(job.cost_row)) and self._longest_s(tenant, job) <= bound_s:
                 job.later, job.unsure = whole - job.batch, False
                 self.vain.check(tenant, job)
                 return True
@@ -176,6 +188,7 @@ class Holding:
         """A request has left, or does not come to run after ``check``: who waited for its run may ask again."""
         if answered:
             self.vain.answered(tenant, job)
+            self.unproven.answered(tenant, job)
         probe = self._probes.get(self._key(tenant, job.network)) if self._strange(job.network) else None
         if probe is not None and probe.number == job.number:
             known, probe.number, probe.known = probe.known, -1, None
@@ -194,13 +207,13 @@ class Holding:
         if not self._state.costs.evident(job.cost_row):
             return
         bound_s = self._least(job, self.bound_s(grant.name))
-        seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0)
-        longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
+        longest_s = self._longest_s(grant.name, job)
         probe = self._probes.get(self._key(grant.name, job.network))
         if longest_s <= bound_s or probe is None or job.accepted_s >= probe.due_s:
             return
         portions = job.batch > 1 and job.network.index in self._state.costs.by_row
         if not (portions or self.helped(grant.name, job)):
+            self.unproven.note(grant.name, job)
             raise too_large(grant.name, longest_s, bound_s)
 
     def ran(self, tenant: str, job: Job, took_s: float) -> None:

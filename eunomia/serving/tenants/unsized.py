@@ -20,6 +20,7 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError, Unavailable
 from eunomia.serving.tenants.bodies import Bodies
 from eunomia.serving.tenants.holding import Known
+from eunomia.serving.tenants.unproven import Unproven
 
 MOST = 128  # of one tenant
 SOON_S = 0.2  # until somebody asks again who could not wait
@@ -50,8 +51,11 @@ class Later:
 class Unsized:
     """``jobs``: those that wait now. ``follow``: has one that has waited run on what came of its network."""
 
-    def __init__(self, clock: Clock, bodies: Bodies, jobs: set[Job], follow: Callable[[Job], None]) -> None:
+    def __init__(
+        self, clock: Clock, bodies: Bodies, jobs: set[Job], follow: Callable[[Job], None], unproven: Unproven
+    ) -> None:
         self._clock, self._bodies, self._jobs, self._follow = clock, bodies, jobs, follow
+        self._unproven = unproven
         self._waiting = Counter[str]()
         self._door = asyncio.Lock()
 
@@ -105,5 +109,6 @@ class Unsized:
                 self._waiting[tenant] -= 1
         job.unsized_s = self._clock.now_s() - job.arrival_s
         if not done:
+            self._unproven.note(tenant, job, known)
             text = f"{tried} its time is not known before the request's deadline"
             raise Unavailable(text, retry_after_s=SOON_S)

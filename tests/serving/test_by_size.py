@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -129,12 +130,15 @@ class Cut:
             network=network, label="net#1", key="abc-0.005", shapes={}, ports=ports, given=given
         )
         self.ends, self.loads, self.now_s = list(ends), list[list[int]](), 0.0
-        self.takes_s = 0.0
+        self.takes_s, self.row_s = 0.0, math.inf
         self.given, self.run_s = list[dict[str, list[int]]](), run_s
         self.loading: Any = SimpleNamespace(models={"net": self.model})
         device: Any = SimpleNamespace(spec=SimpleNamespace(kind="cpu"), place=SimpleNamespace(far=False))
         self.usual = dict[int, int]()
-        costs: Any = SimpleNamespace(least_s=lambda network, row: self.run_s, usual=self.usual)
+        costs = self.costs = SimpleNamespace(
+            least_s=lambda network, row: self.run_s, usual=self.usual, by_row=set(), evident=lambda row: row == 1,
+            row_of=lambda network, rows, sizes, pair: int(rows == 1), longest_s=lambda network, row: self.row_s,
+        )  # fmt: skip
         clock: Any = SimpleNamespace(now_s=lambda: self.now_s)
         self.by_size = BySize([device], self.loading, costs, clock, self.load)
 
@@ -158,7 +162,12 @@ class Cut:
 
     def job(self, length: int, rows: int = 1) -> Any:
         return SimpleNamespace(
-            network=self.model.network, cost_row=0, rows=rows, shapes=(("x", (rows, length)),)
+            network=self.model.network,
+            cost_row=0,
+            rows=rows,
+            shapes=(("x", (rows, length)),),
+            sizes=(),
+            pair=0,
         )
 
     def asked(self, length: int, tenant: str = "gold", rows: int = 1) -> bool:
@@ -233,8 +242,7 @@ def test_what_takes_longer_counts_as_larger_whatever_its_sizes() -> None:
     assert cut.asked(100)
     cut.now_s = 1e6
     rows_s = {10: 0.1, 0: 0.19}  # what it was cut by, and what is asked
-    costs: Any = SimpleNamespace(least_s=lambda network, row: rows_s[row])
-    cut.by_size._costs = costs
+    cut.costs.least_s = lambda network, row: rows_s[row]
     assert not cut.asked(90), "noise"
     rows_s[0] = 0.3
     assert cut.asked(90) and cut.loads == [[1, 100], [1, 90]]
@@ -246,6 +254,15 @@ def test_it_is_cut_for_as_many_rows_as_are_sent_unless_they_take_too_long() -> N
     assert cut.asked(100, rows=8) and cut.loads == [[8, 100]]
     cut = Cut(None)
     assert cut.asked(100, rows=11) and cut.loads == [[1, 100]], "eleven of 0.1 s take more than a second"
+
+
+def test_it_is_cut_for_a_row_where_rows_can_run_one_by_one_and_not_where_these_are_short() -> None:
+    cut = Cut(None)
+    cut.costs.by_row.add(cut.model.network.index)
+    cut.row_s = 0.02
+    assert not cut.asked(100, rows=8), "each is short enough"
+    cut.row_s = 0.03
+    assert cut.asked(100, rows=8) and cut.loads == [[1, 100]]
 
 
 def test_inputs_that_have_no_rows_in_common_keep_their_sizes() -> None:

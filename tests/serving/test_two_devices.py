@@ -157,7 +157,7 @@ def test_one_that_finds_no_room_on_its_way_begins_anew_and_there_is_an_end(tmp_p
         moves, run = Moving(devices, [], Mock()), Mock(job=moving, move_from=1)
         for _ in range(STARTS):
             moves._without_room(run, NoRoom("too large"))
-        assert (devices.run_again.call_count, devices.fail.call_count) == (STARTS - 1, 1)
+        assert (devices.dispatcher.run_again.call_count, devices.fail.call_count) == (STARTS - 1, 1)
 
     asyncio.run(main())
 

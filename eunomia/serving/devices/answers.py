@@ -160,12 +160,15 @@ class Answers:
             self.fail(job, Unavailable("the server could not take the input in", retry_after_s=1.0))
 
     def gather_beside(
-        self, job: Job, copy: Callable[[], None], done: Callable[[Exception | None], None]
+        self, job: Job, copy: Callable[[], None], done: Callable[[ServingError | None], None]
     ) -> None:
         """Rows of its answer are put where the others are, beside the event loop."""
 
         def over(error: Exception | None) -> None:
             self.entering.discard(job)
+            if error is not None and not isinstance(error, ServingError):
+                log.error("rows of an answer were not copied", exc_info=error)
+                error = Unavailable("the server could not put the answer together", retry_after_s=1.0)
             done(error)
 
         self.entering.add(job)

@@ -115,8 +115,8 @@ class Loading:
             for device in alive:
                 device.tell({"kind": "unload", "model": label})
             raise
-        ports: Ports = {name: told.get(name, []) for name in ("inputs", "outputs", "unranked")}
-        ports["axes"] = told.get("axes", {})
+        ports: Ports = {"inputs": told["inputs"], "outputs": told["outputs"], "axes": told.get("axes", {})}
+        ports["unranked"] = told.get("unranked", [])
         rows, sizes = trial_shape(ports["inputs"], asked or shapes)
         whole, blocks = all(answer["whole"] for answer in answers), len(told["block_s"])
         if untried and not asked:

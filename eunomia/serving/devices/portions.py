@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.answers import Answers, Gathered, bytes_of
@@ -31,7 +32,7 @@ class Portions:
     """``closed``: nothing runs any more."""
 
     def __init__(self, arena: Arena, dispatcher: Dispatcher, answers: Answers) -> None:
-        self._memory, self._dispatcher, self._answers = memoryview(arena.memory), dispatcher, answers
+        self._arena, self._dispatcher, self._answers = arena, dispatcher, answers
         self.closed = False
 
     def begin(self, job: Job) -> None:
@@ -57,21 +58,20 @@ class Portions:
         """What is to be copied where; raises ServingError."""
         gathered = gathered_of(job)
         if not gathered.outputs:
-            whole = [{**t, "shape": [job.all_rows, *t["shape"][1:]]} for t in tensors]
+            whole = [_with_rows(t, job.all_rows, 0) for t in tensors]
             sizes = [-(-_bytes(t) // 64) * 64 for t in whole]
             gathered.slot = self._answers.room_for(job, sum(sizes))
-            offset = gathered.slot.offset
-            for tensor, size in zip(whole, sizes, strict=True):
-                tensor["offset"], offset = offset, offset + size
-            gathered.outputs = whole
+            offsets = accumulate(sizes, initial=gathered.slot.offset)
+            gathered.outputs = [
+                _with_rows(t, job.all_rows, at) for t, at in zip(whole, offsets, strict=False)
+            ]
         mine = rows_of(gathered.outputs, job.through, job.batch)
         if any(a["shape"] != b["shape"] for a, b in zip(tensors, mine, strict=True)):
             raise InputFailed(UNLIKE.format(job.network.name))
-        return [
-            (array_at(self._memory, a), array_at(self._memory, b)) for a, b in zip(tensors, mine, strict=True)
-        ]
+        memory = memoryview(self._arena.memory)
+        return [(array_at(memory, a), array_at(memory, b)) for a, b in zip(tensors, mine, strict=True)]
 
-    def _over(self, job: Job, slot: Slot, error: Exception | None, *, late: bool = False) -> None:
+    def _over(self, job: Job, slot: Slot, error: ServingError | None, *, late: bool = False) -> None:
         """Its next rows wait; after the last it is answered."""
         self._answers.release(slot)
         if error is None and self.closed:
@@ -104,14 +104,12 @@ def gathered_of(job: Job) -> Gathered:
 
 def rows_of(tensors: Sequence[Placed], first: int, count: int) -> list[Placed]:
     """These rows of each, which lie one after the other."""
-    return [
-        {
-            **t,
-            "shape": [count, *t["shape"][1:]],
-            "offset": t["offset"] + first * _bytes(t) // max(t["shape"][0], 1),
-        }
-        for t in tensors
-    ]
+    return [_with_rows(t, count, t["offset"] + first * _bytes(t) // max(t["shape"][0], 1)) for t in tensors]
+
+
+def _with_rows(tensor: Placed, rows: int, offset: int) -> Placed:
+    found: Placed = {**tensor, "shape": [rows, *tensor["shape"][1:]], "offset": offset}
+    return found
 
 
 def _bytes(tensor: Placed) -> int:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.messages import BYTES, DATATYPE_OF, DATATYPES, MAX_TENSORS, Port, Ports
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, MAX_TENSORS, Port, Ports
+from eunomia.serving.devices.strings import BYTES
 
 if TYPE_CHECKING:
     import onnx

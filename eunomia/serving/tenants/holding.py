@@ -106,6 +106,7 @@ class Holding:
         if not isinstance(found, bool):
             return found
         if self._in_portions(grant.name, job, bound_s):
+            self.vain.check(grant.name, job)
             return None
         if self._probed(grant.name, job, found=found):
             return None
@@ -130,18 +131,24 @@ class Holding:
     def _in_portions(self, tenant: str, job: Job, bound_s: float) -> bool:
         """Whether it runs a few rows at a time instead, as many as are known to be short; it is changed to do so."""
         costs, whole, cost_row = self._state.costs, job.batch, job.cost_row
-        if job.probe or job.network.index not in costs.by_row:
+        if job.probe or not self._by_row(job):
             return False
-        single = costs.evident(costs.row_of(job.network, 1, job.sizes, job.pair))
+        known = self._row_is_known(job)
         while job.batch > 1:
             job.batch = (job.batch + 1) // 2
             self._state.classify(job)
-            if (single or costs.evident(job.cost_row)) and self._longest_s(tenant, job) <= bound_s:
+            if (known or costs.evident(job.cost_row)) and self._longest_s(tenant, job) <= bound_s:
                 job.later, job.unsure = whole - job.batch, False
-                self.vain.check(tenant, job)
                 return True
         job.batch, job.cost_row = whole, cost_row
         return False
+
+    def _by_row(self, job: Job) -> bool:
+        return job.batch > 1 and job.network.index in self._state.costs.by_row
+
+    def _row_is_known(self, job: Job) -> bool:
+        costs = self._state.costs
+        return costs.evident(costs.row_of(job.network, 1, job.sizes, job.pair))
 
     def too_long(self, tenant: str, job: Job) -> bool:
         """Whether one that was let in, and is no probe, would not be by what is known now."""
@@ -211,8 +218,9 @@ class Holding:
         probe = self._probes.get(self._key(grant.name, job.network))
         if longest_s <= bound_s or probe is None or job.accepted_s >= probe.due_s:
             return
-        portions = job.batch > 1 and job.network.index in self._state.costs.by_row
-        if not (portions or self.helped(grant.name, job)):
+        if self._in_portions(grant.name, job, bound_s) or (self._by_row(job) and not self._row_is_known(job)):
+            return
+        if not self.helped(grant.name, job):
             self.unproven.note(grant.name, job)
             raise too_large(grant.name, longest_s, bound_s)
 

@@ -96,6 +96,7 @@ class Service(Callers):
         self.pairs = Pairs(dispatcher, lambda: self.ledger.usage if self.ledger else {})
         unproven, follow = self.holding.unproven, self.pool.by_size.follow
         unproven.missed, unproven.follow = dispatcher.missed, follow
+        unproven.soon = lambda work: asyncio.get_running_loop().call_soon(work)
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized, follow, unproven)
         HeldBack(self.pool, self.holding, self.directory, self.unsized)
         self.books = books = Books(dispatcher.later)

@@ -7,7 +7,6 @@ nobody: a client that asks for what no device can do in time moves no indicator.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -22,13 +21,14 @@ MOST = 128
 class Unproven:
     """``fits``: whether a request of a tenant would be let in. ``follow``: has one run on what came of its network.
 
-    ``missed``: hears the pair of each that was refused wrongly.
+    ``missed``: hears the pair of each that was refused wrongly. ``soon``: does work once what has run is written up.
     """
 
     def __init__(self, state: State, fits: Callable[[str, Job], bool]) -> None:
         self._state, self._fits = state, fits
         self.follow: Callable[[Job], None] = lambda job: None
         self.missed: Callable[[int], None] = lambda pair: None
+        self.soon: Callable[[Callable[[], None]], object] = lambda work: work()
         self._of: dict[str, deque[Job]] = {}
 
     def note(self, tenant: str, job: Job, known: Known | None = None) -> None:
@@ -40,8 +40,7 @@ class Unproven:
     def answered(self, tenant: str, job: Job) -> None:
         """One that was let in has its answer: what it took says something of its like, once it is written up."""
         if tenant in self._of:
-            like = partial(_alike, job)
-            asyncio.get_running_loop().call_soon(self._look, tenant, like)
+            self.soon(partial(self._look, tenant, partial(_alike, job)))
 
     def _look(self, tenant: str, which: Callable[[Job], bool]) -> None:
         found = [job for job in self._of.get(tenant, ()) if which(job)]

@@ -427,6 +427,22 @@ def test_a_network_that_takes_long_with_one_element_is_tried_with_more() -> None
     assert asyncio.run(tried(ladder, job)) is True and costs.evident(job.cost_row)
 
 
+def test_from_one_element_a_recurrent_network_is_not_tried_beyond_the_bound() -> None:
+    """Its time is in proportion from the first on: a device was held for 33 ms where 25 were allowed."""
+    fake = Fake(lambda rows, tokens: 0.12e-3 * rows * tokens)
+    costs = CostBook(1)
+    network = costs.add("net", 1, sizes=[1])
+    costs.measured(network, 0, [fake.seconds(1, 1)])
+    ports: Any = [{"name": "x", "datatype": "INT64", "shape": [-1, -1, 1]}]
+    loading: Any = type("Loading", (), {})()
+    loading.models = {"net": LoadedModel(network, "net#1", "", {}, {"inputs": ports, "outputs": []})}
+    ladder = fake.ladder = Ladder([fake], loading, costs, ManualClock())  # type: ignore[list-item]
+    job = Job(0, network, 0.0, sizes=(2000,), shapes=(("x", (1, 2000, 1)),))
+    job.cost_row = costs.row_of(network, 1, job.sizes)
+    assert asyncio.run(tried(ladder, job)) is True
+    assert fake.held and max(fake.held) <= BOUND_S
+
+
 def test_sizes_between() -> None:
     tried, wanted = {"x": [1, 1, 4], "y": [1]}, {"x": [16, 100, 4], "y": [16]}
     assert between(tried, wanted, 0.0) == tried and between(tried, wanted, 1.0) == wanted

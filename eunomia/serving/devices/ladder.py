@@ -2,10 +2,10 @@
 
 The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
 input between the largest that was tried and the request's. It is larger by so much that its longest block stays
-inside the bound. That holds even if time grows with the square of the elements (in proportion to rows); fewer than
-``FEW`` count as so many. Its sizes are multiples of powers of two, up to ``LIKED``, if such a step is large enough:
-others do not run on networks that halve pictures. Axes that the file names alike are alike in it, and sums of names
-follow, if that is so in both inputs.
+inside the bound. That holds even if time grows with the square of the elements (in proportion to rows). Fewer than
+``FEW`` count as so many, as far as time that grows in proportion stays inside, too. Its sizes are multiples of powers
+of two, up to ``LIKED``, if such a step is large enough: others do not run on networks that halve pictures. Axes that
+the file names alike are alike in it, and sums of names follow, if that is so in both inputs.
 
 Orders come first; a device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size
 is locked out.
@@ -29,7 +29,7 @@ from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
 LEAST_STEP = 2**0.25  # classes of shapes are so far apart
-FEW = 16  # elements: fewer take no less, and from there the least step may be far
+FEW = 16  # elements: fewer may take no less, and from there the least step may be far
 LIKED = 32  # networks that halve pictures some times over take multiples of up to this
 PAUSE_S = 0.025  # between two messages about a step
 BEHIND = 40  # so often may orders come before it, until one block runs first
@@ -139,8 +139,8 @@ class Ladder:
         for begin, end, power in ((first, few, 0.5), (few, wanted, 1.0)):
             part, tried_last = 0.0, begin
             while begin != end and part < 1.0:
-                here, longer = part, climb.bound_s / max(took_s, 1e-7)
-                most = max(elements(tried_last), FEW) * longer**power
+                here, longer, count = part, climb.bound_s / max(took_s, 1e-7), elements(tried_last)
+                most = min(max(count, FEW) * longer**power, count * max(longer, FEW))
                 for how in (liked(begin, end, fit), fit):
                     larger = most / max(elements(between(begin, end, here, how)), 1)
                     if (part := furthest(begin, end, here, larger, how)) > 0.0:

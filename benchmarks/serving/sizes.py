@@ -1,9 +1,9 @@
 """Are sizes served that nobody gave, beside a tenant that was promised 50 ms?
 
 A server with its defaults and an empty cache, one device, networks without ``shapes``. Bronze sends 60 pictures of
-strange sizes one after the other, 0.1 s between an answer and the next, and asks for none twice; gold sends a small
-picture every 40 ms meanwhile. ``convolutions``: six of them, made here; ``--set models=FOLDER``: that of the package
-rapidocr-onnxruntime, with PP-OCRv4's detector and recogniser. About 20 s for each network and seed.
+strange sizes one after the other, or batches of them, 0.1 s between an answer and the next, and asks for none twice.
+Gold sends a small picture every 40 ms meanwhile. ``convolutions``: six of them, made here; ``--set models=FOLDER``:
+that of the package rapidocr-onnxruntime, with PP-OCRv4's detector and recogniser. About 20 s for each row and seed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ from eunomia.engines.processes import Result
 
 PICTURES = 60
 LINE, PAGE = "48 by 160 to 1,600", "192 to 608, multiples of 32"
+LINES = "2 to 12 at once, 48 by 160 to 640"
 NETWORKS = {
     "convolutions": ("convolutions", LINE),
     "PP-OCRv4, recognition": ("ch_PP-OCRv4_rec_infer", LINE),
     "PP-OCRv4, detection": ("ch_PP-OCRv4_det_infer", PAGE),
+    "convolutions, batches": ("convolutions", LINES),
+    "PP-OCRv4, recognition, batches": ("ch_PP-OCRv4_rec_infer", LINES),
 }
 Picture = npt.NDArray[np.float32]
 COLUMNS = (
@@ -45,9 +48,12 @@ def strange(sizes: str, seed: int) -> Iterator[Picture]:
     """Pictures as strangers send them."""
     draw, values = random.Random(seed), np.random.default_rng(seed)
     for _ in range(PICTURES):
-        width = draw.randrange(160, 1600) if sizes == LINE else 32 * draw.randrange(6, 20)
-        height = 48 if sizes == LINE else 32 * draw.randrange(6, 20)
-        yield values.random((1, 3, height, width), np.float32)
+        rows = draw.randrange(2, 13) if sizes == LINES else 1
+        width = (
+            32 * draw.randrange(6, 20) if sizes == PAGE else draw.randrange(160, 1600 if rows == 1 else 640)
+        )
+        height = 32 * draw.randrange(6, 20) if sizes == PAGE else 48
+        yield values.random((rows, 3, height, width), np.float32)
 
 
 def played(path: Path, sizes: str, seed: int) -> Result:

@@ -367,10 +367,10 @@ def test_a_loop_of_many_steps_takes_neither_memory_nor_disk(
 def test_one_tenant_has_few_tries_and_leaves_some_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries, cut_beside = list[float](), asked.cut_beside
+    tries, cut_beside = list[Message](), asked.cut_beside
 
-    async def in_vain(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
-        tries.append(took_s)
+    async def in_vain(order: Message, copied: Callable[[], None]) -> CutNetwork:
+        tries.append(order)
         raise ModelError("it did not run again")
 
     monkeypatch.setattr(by_request, "cut_beside", in_vain)
@@ -457,7 +457,7 @@ def test_a_try_that_finds_nothing_to_cut_costs_its_pause_alone(
     found = CutNetwork("key", tmp_path / "key-2.blocks", tmp_path, {"inputs": [], "outputs": []}, ends, {})
     placed, work = list[str](), list[Coroutine[object, object, None]]()
 
-    async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
+    async def cut_beside(order: Message, copied: Callable[[], None]) -> CutNetwork:
         return found
 
     async def place(model: LoadedModel, name: str) -> None:
@@ -507,7 +507,7 @@ def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     before = load_network(file, cache, {}, BLOCK_S)
     kept_before = kept("", cache, {}, BLOCK_S, before.ports["key"])
     assert kept_before is not None and before.blocks == 1 and not before.asked
-    found = cut_anew(kept_before, BLOCK_S, FEED, 1, scratch(tmp_path))
+    found = cut_anew(kept_before, BLOCK_S, FEED, scratch(tmp_path))
     after = load_network(file, cache, {}, BLOCK_S, whole_s=60.0)
     assert after.blocks == len(found.blocks) > 1 and after.has_whole and after.ports["key"] == found.name
     assert after.block_s == [seconds for *_, seconds in found.blocks] and min(after.block_s) > 0.0
@@ -550,7 +550,7 @@ def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pyt
     Path(file).write_bytes(chain(64, 100))
     whole = kept("", cache, {}, BLOCK_S, load_network(file, cache, {}, BLOCK_S).ports["key"])
     monkeypatch.setattr(asked, "sessions_of", sessions)
-    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1, scratch(tmp_path)).blocks) == 1
+    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, scratch(tmp_path)).blocks) == 1
     again = load_network(file, cache, {}, BLOCK_S)
     assert again.blocks == 1 and again.block_s != [UNTRIED_S]
 

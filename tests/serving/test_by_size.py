@@ -18,6 +18,7 @@ import pytest
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.by_size import HALVINGS, LATE_S, MOST, PAUSE_S, BySize
+from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.loading import Away
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
@@ -300,6 +301,8 @@ def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
     cut.takes_s = 2.0 * LATE_S
     assert cut.asked(400) and len(cut.loads) == 1, "nobody else's network comes or goes meanwhile"
     assert not cut.asked(401), "the pause begins at its end"
+    cut = Cut(LongBlock("a block takes 400 ms", 0.4), None)
+    assert cut.asked(400) and [length for _, length in cut.loads] == [400, 96], "and 25 may it take"
     cut = Cut(Away("no device is alive"), None)
     assert cut.asked(400) and len(cut.loads) == 1, "half of it would not load either"
 

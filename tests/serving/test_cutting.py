@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -97,6 +98,17 @@ def test_a_damaged_plan_is_none(tmp_path: Path, file: str) -> None:
         (cut.folder / "plan.json").write_text(damaged)
         assert kept(file, cache, {}, 1e-3) is None
     assert prepare(file, cache, {}, 1e-3).folder == cut.folder
+
+
+def test_of_a_cut_with_a_long_block_nothing_is_written(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its blocks were, and taken away again."""
+    cache, written = tmp_path / "cache", Mock()
+    monkeypatch.setattr("eunomia.serving.devices.cutting.write_blocks", written)
+    with pytest.raises(LongBlock, match="a block takes 64 ms with such inputs, and may take 50"):
+        prepare(file, str(cache), MANY, 50e-3, most_s=50e-3)
+    assert not written.called and [one.suffix for one in cache.iterdir()] == [".onnx"]
 
 
 def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ TARGET_S = (
 )
 TIMES = ".times.json"
 LONG, WIDE = 2.0, 32  # blocks of so many targets are cut where up to so many tensors cross
-RUNS = 5  # of the whole network that are timed, after one that is not
+RUNS, SPEND_S = 5, 0.5  # of a network that are timed, after one that is not; fewer where they take so long
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,18 @@ def choose_cuts(cuts: Sequence[Cut], times_s: Sequence[float], target_s: float) 
     return [*chosen, cuts[-1]]
 
 
+def runs_of(most: int = RUNS, clock: Callable[[], float] = time.thread_time) -> Iterator[None]:
+    """A run that warms up, one that counts, and more of these, up to ``most``, until they have taken ``SPEND_S``.
+
+    By default of processor time, which others on the machine do not move.
+    """
+    yield
+    begun_s = clock()
+    for _ in range(most):
+        if clock() - begun_s < SPEND_S:
+            yield
+
+
 def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = RUNS) -> list[float]:
     """Shortest time of every node of the optimised graph, in its order: the one that neighbours disturbed least."""
     import onnxruntime as ort
@@ -164,7 +177,7 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = RUNS
         session = ort.InferenceSession(str(optimised.path), options, providers=["CPUExecutionProvider"])
         whole = piece_of(session, [*feed], [port.name for port in session.get_outputs()])
         with on_trial(feed, ports_of(optimised.model)):
-            for _ in range(runs + 1):
+            for _ in runs_of(runs):
                 whole.run(live_of(feed))
         return _shortest_s(_events(Path(session.end_profiling())), len(optimised.model.graph.node))
 

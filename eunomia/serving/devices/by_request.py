@@ -114,7 +114,7 @@ class ByRequest:
             return
         took_s = payload.took_s
         if took_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.took_s):
-            self._begin(tenant, model, payload, math.inf if job.felled else took_s)
+            self._begin(tenant, model, payload)
         elif not model.took_s:
             model.took_s = took_s
             self._task = self.spawn(self._remember(model, payload.inputs))
@@ -147,7 +147,7 @@ class ByRequest:
                 return
             self._loading.on_away(name, "")
 
-    def _begin(self, tenant: str, model: LoadedModel, payload: Payload, took_s: float) -> None:
+    def _begin(self, tenant: str, model: LoadedModel, payload: Payload) -> None:
         name, content, now_s = model.network.name, content_of(model.key), self._clock.now_s()
         tries = self._tries.get(name)
         if tries is None or tries.content != content:
@@ -165,11 +165,9 @@ class ByRequest:
         payload.slot = NO_ROOM
         tries.begins(now_s)
         self._cuts = model
-        self._task = self.spawn(self._cut(tenant, model, payload.inputs, held, took_s))
+        self._task = self.spawn(self._cut(tenant, model, payload.inputs, held))
 
-    async def _cut(
-        self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack, took_s: float
-    ) -> None:
+    async def _cut(self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack) -> None:
         name, tries = model.network.name, self._tries[model.network.name]
         sizes: Shapes = {tensor["name"]: [*tensor["shape"]] for tensor in inputs}
         try:
@@ -181,7 +179,7 @@ class ByRequest:
                 "inputs": inputs,
                 "memory": min((d.spec.memory_bytes for d in self._devices if d.spec.memory_bytes), default=0),
             }
-            cut = await cut_beside(order, took_s, held.close)
+            cut = await cut_beside(order, held.close)
             model.took_s = sum(seconds for *_, seconds in cut.blocks)
             if len(cut.blocks) == 1:
                 log.info("'%s' stays whole: a request's input takes %.1f ms", name, 1e3 * model.took_s)

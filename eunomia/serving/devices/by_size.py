@@ -10,9 +10,9 @@ One network is cut at a time, and tenants take turns. Clients choose these sizes
 network by one tenant until it is loaded again. After each is a pause, twice as long each time, so that the next is by
 much larger sizes; who sends such waits for its end. None is made of a network whose operator gave ``shapes``, nor of a
 size of which one row takes longer than ``LONGEST_S``. A file that was replaced since it was loaded is not taken. Nor is
-a cut of which a block is still too long, as its first run would hold the device: one by half the elements is, up to
-``HALVINGS`` times, and not once it has taken ``LATE_S``: administrators wait for it. What such a block took is known
-then, and no request of its size runs to find that out.
+a cut of which a block is still too long, as its first run would hold the device. One by half the elements is, or by so
+few that this block may be short enough. That goes on up to ``HALVINGS`` times, and not once it has taken ``LATE_S``:
+administrators wait for it. What such a block took is known then, and no request of its size runs to find that out.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.shapes import STEEPEST
 
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
@@ -240,6 +241,7 @@ class BySize:
         fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
         late_s = self._clock.now_s() + LATE_S
         for halved in range(HALVINGS + 1):
+            fewer = 2.0
             try:
                 await self._load(model, shapes, bound_s)
                 break
@@ -248,9 +250,9 @@ class BySize:
             except ModelError as error:
                 if isinstance(error, LongBlock):
                     self._is_long(tries, shapes, error.longest_s)
+                    fewer = max(fewer, (error.longest_s / bound_s) ** (1.0 / STEEPEST))
                 tries.failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
-                larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
-                part = furthest(tried, wanted, 0.0, larger, fit)
+                part = furthest(tried, wanted, 0.0, elements(shapes) / elements(tried) / fewer, fit)
                 if halved == HALVINGS or self._clock.now_s() > late_s or not 0.0 < part < 1.0:
                     raise
                 shapes = between(tried, wanted, part, fit)

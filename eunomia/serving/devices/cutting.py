@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -75,10 +76,13 @@ class CutNetwork:
         return json.dumps({**told, "untried": self.untried, "asked": self.asked})
 
 
-def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork:
+def prepare(
+    path: str, cache: str, shapes: Shapes, target_s: float, key: str = "", most_s: float = math.inf
+) -> CutNetwork:
     """Optimise and cut a network, or find it in the cache; raises ModelError.
 
-    ``key``: of the content that it must have, or the name of the very cut.
+    ``key``: of the content that it must have, or the name of the very cut. ``most_s``: of a block, where clients chose
+    the sizes; nothing stays of a new cut with a longer one (LongBlock).
     """
     if (found := kept(path, cache, shapes, target_s, key)) is not None:
         return found
@@ -90,6 +94,11 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
     sizes = {**tried, **shapes}
     folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}{BLOCKS}"
     cut = CutNetwork(optimised.key, folder, optimised.path, ports, lists(plan), tried, untried)
+    try:
+        cut.must_be_short(most_s)
+    except LongBlock:
+        drop_chosen(folder)
+        raise
     with staged(cut) as stage:
         write_blocks(plan, optimised, stage)
         (stage / PLAN).write_text(cut.plan(sizes))

@@ -7,6 +7,7 @@ cache. It reads and writes whole networks, during which no other thread of its p
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import signal
@@ -19,7 +20,7 @@ from pathlib import Path
 from eunomia.core.atomic import clear_output_errors
 from eunomia.core.errors import EunomiaError, ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
-from eunomia.serving.devices.cutting import CutNetwork, LongBlock, drop_chosen, kept, prepare
+from eunomia.serving.devices.cutting import LongBlock, kept, prepare
 from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
 from eunomia.serving.devices.priority import end_first
 
@@ -77,14 +78,6 @@ def bound() -> None:
         bound_memory(max(most - own_bytes(os.getppid()), LEAST_LEFT))
 
 
-def _check(cut: CutNetwork, most_s: float) -> None:
-    try:
-        cut.must_be_short(most_s)
-    except LongBlock:
-        drop_chosen(cut.folder)
-        raise
-
-
 def main(arguments: list[str]) -> int:
     """Entry point of the process."""
     path, cache, shapes, target_s, key, most_s = arguments
@@ -93,11 +86,9 @@ def main(arguments: list[str]) -> int:
         bound()
     try:
         with clear_output_errors(Path(cache)):
-            cut = prepare(path, cache, json.loads(shapes), float(target_s), key)
+            cut = prepare(path, cache, json.loads(shapes), float(target_s), key, float(most_s) or math.inf)
         if not cut.folder.exists():
             raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
-        if float(most_s):
-            _check(cut, float(most_s))
     except LongBlock as error:
         print(error.longest_s, error, sep="\n")
         return LONG

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.devices.by_size import HALVINGS, LATE_S, MOST, PAUSE_S, BySize
-from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.loading import Away
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job

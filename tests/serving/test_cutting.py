@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -13,8 +16,9 @@ import pytest
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.blocks import plan
-from eunomia.serving.blocks.optimise import Optimised, content_key
-from eunomia.serving.devices.cutting import LongBlock, kept, prepare, refusal
+from eunomia.serving.blocks.optimise import Optimised, content_key, optimise
+from eunomia.serving.blocks.plan import LongBlock
+from eunomia.serving.devices.cutting import kept, prepare, refusal
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.prepare import REFUSED
 from tests import children
@@ -43,6 +47,11 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(plan, "node_times_s", rows)
     (tmp_path / "chain.onnx").write_bytes(onnx.parser.parse_model(CHAIN).SerializeToString())
     return str(tmp_path / "chain.onnx")
+
+
+def optimise_chain(folder: Path) -> Optimised:
+    (folder / "chain.onnx").write_bytes(onnx.parser.parse_model(CHAIN).SerializeToString())
+    return optimise(folder / "chain.onnx", folder / "cache")
 
 
 def test_two_networks_of_one_file_are_cut_by_their_own_sizes(tmp_path: Path, file: str) -> None:
@@ -109,6 +118,26 @@ def test_of_a_cut_with_a_long_block_nothing_is_written(
     with pytest.raises(LongBlock, match="a block takes 64 ms with such inputs, and may take 50"):
         prepare(file, str(cache), MANY, 50e-3, most_s=50e-3)
     assert not written.called and [one.suffix for one in cache.iterdir()] == [".onnx"]
+
+
+@pytest.mark.parametrize(("node_s", "runs"), [(0.1, [0, plan.RUNS - 1]), (0.4, [0, 0]), (1.6, [0])])
+def test_the_first_run_may_show_that_a_block_is_too_long(
+    node_s: float, runs: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a network with one long operator, all runs were timed before it was refused."""
+    optimised, ran = optimise_chain(tmp_path), list[int]()
+
+    def times_s(optimised: Optimised, feed: Mapping[str, Tensor], runs: int = plan.RUNS) -> list[float]:
+        ran.append(runs)
+        return [node_s] * 3
+
+    monkeypatch.setattr(plan, "node_times_s", times_s)
+    clocks = SimpleNamespace(perf_counter=count().__next__, thread_time=count().__next__)
+    monkeypatch.setattr(plan, "time", clocks)
+    feed, far = {"x": np.zeros((1, 4), np.float32)}, node_s * plan.FAR > 3.0
+    with pytest.raises(LongBlock) if far else contextlib.nullcontext():
+        assert len(plan.plan_blocks(optimised, feed, 1e-3, most_s=0.7).blocks) == 3
+    assert ran == runs and any(tmp_path.rglob("*.times.json")) != far
 
 
 def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,16 @@ import numpy as np
 from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
-from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
+from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.cut import (
+    MAX_LIVE,
+    Cut,
+    Segment,
+    cut_points,
+    element_types,
+    segment_model,
+    segments,
+)
 from eunomia.serving.blocks.optimise import Optimised, session_options
 
 if TYPE_CHECKING:
@@ -28,8 +38,24 @@ TARGET_S = (
     1.5e-3  # a block's length: a boundary costs 0.03 to 0.15 ms, and is what an urgent request waits for
 )
 TIMES = ".times.json"
+FAR = 2.0  # from what a block may take: so far, noise does not come
 LONG, WIDE = 2.0, 32  # blocks of so many targets are cut where up to so many tensors cross
 RUNS, SPEND_S = 5, 0.5  # of a network that are timed, after one that is not; fewer where they take so long
+
+
+class LongBlock(ModelError):
+    """A cut has a block that takes ``longest_s``, and may not."""
+
+    def __init__(self, text: str, longest_s: float) -> None:
+        super().__init__(text)
+        self.longest_s = longest_s
+
+
+def must_be_short(longest_s: float, most_s: float, margin: float = 1.0) -> None:
+    """Raises LongBlock if a block takes longer than it may, by this factor."""
+    if longest_s > margin * most_s:
+        text = f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
+        raise LongBlock(text, longest_s)
 
 
 @dataclass(frozen=True)
@@ -50,21 +76,48 @@ class BlockPlan:
     blocks: tuple[Block, ...]
 
 
-def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float = TARGET_S) -> BlockPlan:
+def plan_blocks(
+    optimised: Optimised, feed: dict[str, Tensor], target_s: float = TARGET_S, most_s: float = math.inf
+) -> BlockPlan:
     """Cut a network into blocks of about ``target_s`` of time on one thread of this processor.
 
     Node times come from ONNX Runtime's own profiler on ``feed``; a block ends at the first cut at
     which it has lasted ``target_s``. A network shorter than twice the target stays whole. The times are
     kept beside the optimised graph, by these sizes, so that all devices cut alike; ``feed`` is tried all
-    the same, once. Raises ModelError where the network does not run on it.
+    the same, once. Raises ModelError where the network does not run on it. ``most_s``: of a block; LongBlock where a
+    first run shows one that is far too long.
     """
     sizes = of_sizes({name: a.shape for name, a in feed.items()})
     kept = optimised.path.with_suffix(f".{sizes}{TIMES}")
     times_s = _kept_times(kept, len(optimised.model.graph.node))
-    seen_s = node_times_s(optimised, feed, runs=0 if times_s else RUNS)
-    times_s = times_s or seen_s
+    if times_s:
+        node_times_s(optimised, feed, runs=0)
+    elif most_s < math.inf:
+        times_s = _bounded_times_s(optimised, feed, target_s, most_s)
+    else:
+        times_s = node_times_s(optimised, feed)
     write_text(kept, json.dumps(times_s))
     return cut_by(optimised, times_s, target_s)
+
+
+def _bounded_times_s(
+    optimised: Optimised, feed: dict[str, Tensor], target_s: float, most_s: float
+) -> list[float]:
+    """Times of nodes. The profiler tells them at its end: the first run has one of its own, which may be all."""
+    begun_s, own_s = time.perf_counter(), time.thread_time()
+    first_s = node_times_s(optimised, feed, runs=0)
+    share = min((time.thread_time() - own_s) / (time.perf_counter() - begun_s), 1.0)  # of the processor
+    must_be_short(share * _longest_s(optimised, first_s, target_s), most_s, FAR)
+    more = 0 if share * sum(first_s) >= SPEND_S else RUNS - 1
+    return [*map(min, first_s, node_times_s(optimised, feed, runs=more))]
+
+
+def _longest_s(optimised: Optimised, times_s: Sequence[float], target_s: float) -> float:
+    """Of blocks by these times, wherever tensors may cross."""
+    chosen = choose_finely(
+        *(cut_points(optimised.model, most) for most in (MAX_LIVE, WIDE)), times_s, target_s
+    )
+    return max(sum(times_s[a.position : b.position]) for a, b in pairwise(chosen))
 
 
 def cut_by(optimised: Optimised, times_s: Sequence[float], target_s: float) -> BlockPlan:

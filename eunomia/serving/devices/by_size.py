@@ -27,9 +27,9 @@ from dataclasses import dataclass, field
 from operator import ge
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known, end
-from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import (
     between,

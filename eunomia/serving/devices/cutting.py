@@ -11,13 +11,14 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks, uncut
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key
-from eunomia.serving.blocks.plan import TIMES, of_sizes
+from eunomia.serving.blocks.plan import TIMES, LongBlock, must_be_short, of_sizes
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Ports
@@ -27,14 +28,6 @@ from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 LONGEST = 800  # letters of a reason
 PLAN, BLOCKS = "plan.json", ".blocks"
 Block = tuple[list[str], list[str], float]
-
-
-class LongBlock(ModelError):
-    """A cut has a block that takes ``longest_s``, and may not."""
-
-    def __init__(self, text: str, longest_s: float) -> None:
-        super().__init__(text)
-        self.longest_s = longest_s
 
 
 def refusal(why: str, longest_s: float) -> ModelError:
@@ -66,9 +59,7 @@ class CutNetwork:
 
     def must_be_short(self, most_s: float) -> None:
         """Raises LongBlock if a block takes longer."""
-        if (longest_s := max((seconds for *_, seconds in self.blocks), default=0.0)) > most_s:
-            text = f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
-            raise LongBlock(text, longest_s)
+        must_be_short(max((seconds for *_, seconds in self.blocks), default=0.0), most_s)
 
     def plan(self, sizes: Shapes) -> str:
         """What its folder says of it; ``sizes``: for which it was cut."""
@@ -90,7 +81,7 @@ def prepare(
     if key and optimised.key != content_of(key):
         raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
     ports = ports_of(optimised.model)
-    plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
+    plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s, most_s)
     sizes = {**tried, **shapes}
     folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}{BLOCKS}"
     cut = CutNetwork(optimised.key, folder, optimised.path, ports, lists(plan), tried, untried)
@@ -136,7 +127,7 @@ def write_blocks(plan: BlockPlan, optimised: Optimised, folder: Path) -> None:
 
 
 def _planned(
-    optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float
+    optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float, most_s: float
 ) -> tuple[BlockPlan, Shapes, str]:
     """Where to cut, by the sizes that are given; where these are too small, by such as fit; or why no input runs.
 
@@ -146,11 +137,14 @@ def _planned(
 
     def cuts(found: Shapes) -> BlockPlan:
         sizes = {**found, **shapes}
-        return on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, sizes, ones=ones), target_s))
+        feed = partial(trial_feed, ports, sizes)
+        return on_either(lambda ones: plan_blocks(optimised, feed(ones=ones), target_s, most_s))
 
     first = first_guess(ports, shapes, names_of(optimised.model))
     try:
         return cuts(first), first, ""
+    except LongBlock:
+        raise
     except ModelError as error:
         if found := fitting(optimised, ports, shapes):
             return cuts(found), found, ""

@@ -10,6 +10,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.blocks.refusal import failure_of
 from eunomia.serving.devices.memory import out_of_memory
 from eunomia.serving.devices.messages import DATATYPES, Port, Ports
@@ -41,6 +42,8 @@ def on_either(work: Callable[[bool], T]) -> T:
     """With the usual numbers, or where these fail with ones; raises the first ModelError."""
     try:
         return work(False)
+    except LongBlock:
+        raise
     except ModelError as error:
         with contextlib.suppress(ModelError):
             return work(True)

@@ -19,11 +19,11 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.workers import leave_signals_to_the_server
+from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
-from eunomia.serving.devices.cutting import LongBlock
 from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.memory import (
     bound_memory,

@@ -19,7 +19,7 @@ import pytest
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.devices.by_size import HALVINGS, LATE_S, MOST, PAUSE_S, BySize
-from eunomia.serving.devices.loading import Away
+from eunomia.serving.devices.cutting import Away
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Unavailable
@@ -320,6 +320,18 @@ def test_sizes_that_were_too_long_for_a_cut_are_not_tried_again_and_smaller_ones
     assert cut.asked(400, "bronze"), "what fails says nothing of another tenant's"
     cut.now_s = 1e6
     assert cut.asked(500), "a busy machine may have been the cause"
+
+
+def test_a_full_disk_says_nothing_of_the_size() -> None:
+    """It counted as too large for a minute, and as one of few tries."""
+    cut = Cut(*[Away("cannot write: the disk is full")] * (MOST + 1), None)
+    pauses = list[float]()
+    for _ in range(MOST + 1):
+        assert cut.by_size.helps("gold", cut.job(400)) and cut.asked(400)
+        pauses.append(cut.by_size._tries["net"].due_s - cut.now_s)
+        cut.now_s += pauses[-1]
+    assert pauses == [PAUSE_S * 2.0**n for n in range(MOST + 1)], "it is tried less and less often"
+    assert cut.asked(400) and cut.model.shapes == {"x": [1, 400]}
 
 
 def test_who_waits_for_a_pause_hears_that_the_server_stops() -> None:

@@ -15,12 +15,13 @@ import onnx
 import pytest
 
 from eunomia.core.arrays import Tensor
+from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import plan
 from eunomia.serving.blocks.optimise import Optimised, content_key, optimise
 from eunomia.serving.blocks.plan import LongBlock
-from eunomia.serving.devices.cutting import kept, prepare, refusal
+from eunomia.serving.devices.cutting import Away, kept, prepare, refusal, told
 from eunomia.serving.devices.network import load_network
-from eunomia.serving.devices.prepare import REFUSED
+from eunomia.serving.devices.prepare import FULL
 from tests import children
 from tests.serving.test_two_devices import Bench
 
@@ -149,14 +150,16 @@ def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:
     words = [tmp_path / "square.onnx", tmp_path / "cache", "{}", "0.0015", "", "0.0"]
     done = children.run(children.python("-c", NARROW, *words))
     assert (done.returncode, done.stdout) == (
-        REFUSED, f"cannot write '{tmp_path}/cache': File too large\n",
+        FULL, f"cannot write '{tmp_path}/cache': File too large\n",
     ), done.stderr  # fmt: skip
 
 
-def test_a_refusal_says_whether_a_block_was_too_long() -> None:
-    said = refusal("a block takes 30 ms", 0.03)
-    assert isinstance(said, LongBlock) and said.longest_s == 0.03
-    assert not isinstance(refusal("it does not run", 0.0), LongBlock)
+@pytest.mark.parametrize(
+    "error", [LongBlock("it takes 30 ms", 0.03), Away("the disk is full"), ModelError("no")]
+)
+def test_a_refusal_arrives_as_what_it_was(error: ModelError) -> None:
+    said = refusal({"why": str(error), **told(error)})
+    assert type(said) is type(error) and vars(said) == vars(error) and str(said) == str(error)
 
 
 def test_what_clients_chose_does_not_stay_on_disk_when_the_server_stops(tmp_path: Path) -> None:

@@ -26,19 +26,30 @@ from functools import partial
 from pathlib import Path
 
 from eunomia.core.arrays import Tensor
-from eunomia.core.errors import ModelError
+from eunomia.core.atomic import clear_output_errors
+from eunomia.core.errors import ModelError, OutputError
 from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.blocks import BlockPlan, Optimised, cut_by, uncut
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.plan import node_times_s, of_sizes
 from eunomia.serving.devices.axes import Shapes
-from eunomia.serving.devices.cutting import BLOCKS, PLAN, Block, CutNetwork, kept, lists, staged, write_blocks
+from eunomia.serving.devices.cutting import (
+    BLOCKS,
+    PLAN,
+    Away,
+    Block,
+    CutNetwork,
+    kept,
+    lists,
+    staged,
+    write_blocks,
+)
 from eunomia.serving.devices.memory import bound_memory, out_of_memory
 from eunomia.serving.devices.messages import Message, Placed, value_at
 from eunomia.serving.devices.network import LoadedNetwork, sessions_of
 from eunomia.serving.devices.piece import Feed
 from eunomia.serving.devices.ports import ranked
-from eunomia.serving.devices.prepare import REFUSED, UTF_8
+from eunomia.serving.devices.prepare import FULL, REFUSED, UTF_8
 from eunomia.serving.devices.priority import end_first
 from eunomia.serving.devices.strings import Strings
 
@@ -85,6 +96,8 @@ async def cut_beside(order: Message, copied: Callable[[], None]) -> CutNetwork:
             process.kill()  # the thread that hears it ends, too
             process.wait()
     said = said.rpartition("\n")[2]
+    if process.returncode == FULL:
+        raise Away(said)
     if process.returncode == REFUSED or (process.returncode in OF_ROOM and said == STEPS):
         raise ModelError(said)
     found = None if process.returncode else kept("", order["cache"], {}, order["target_s"], said)
@@ -213,9 +226,13 @@ def main() -> int:
     bound(cut, told["memory"])
     print(STEPS, flush=True)  # if it ends by that
     try:
-        print(cut_anew(cut, target_s, feed, Path(tempfile.gettempdir())).name)
+        with clear_output_errors(Path(told["cache"])):
+            print(cut_anew(cut, target_s, feed, Path(tempfile.gettempdir())).name)
     except TooManySteps:
         return REFUSED
+    except OutputError as error:
+        print(error)
+        return FULL
     except Exception as error:  # its words may hold values of the input
         print(AGAIN + ": it lacks memory" * (out_of_memory(error) is not None))
         return REFUSED

@@ -27,9 +27,9 @@ from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.asked import cut_beside, remember
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known, end
-from eunomia.serving.devices.cutting import content_of, drop_older, kept
+from eunomia.serving.devices.cutting import Away, content_of, drop_older, kept
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
+from eunomia.serving.devices.loading import LoadedModel, Loading, stays, trial_shape
 from eunomia.serving.devices.messages import Placed
 from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.dispatch.clock import Clock
@@ -192,9 +192,9 @@ class ByRequest:
                     needed = {each.key for each in self._loading.models.values()}
                     await asyncio.to_thread(drop_older, cut, self._loading.target_s, needed)
                     log.warning("'%s' is cut into %d blocks by a request's input", name, len(cut.blocks))
-        except Away as error:
+        except (Away, OSError) as error:
             log.warning("'%s' is not cut yet: %s", name, error)
-        except (ModelError, OSError) as error:
+        except ModelError as error:
             tries.used += 1
             tries.in_vain[tenant] += 1
             log.warning("'%s' is not cut by a request of tenant '%s': %s", name, tenant, error)

@@ -30,6 +30,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known, end
+from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import (
     between,
@@ -41,7 +42,7 @@ from eunomia.serving.devices.ladder import (
     sizes_tried,
     with_rows_of,
 )
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
+from eunomia.serving.devices.loading import LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
@@ -65,7 +66,10 @@ class _Tries:
     """
 
     label: str
-    count: Counter[str] = field(default_factory=Counter)  # by tenant
+    count: Counter[str] = field(
+        default_factory=Counter
+    )  # by tenant; what failed by no fault of its sizes is none
+    pauses: int = 0
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
     failed: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -161,8 +165,8 @@ class BySize:
         self._circle.pop(self._next, None)
         end(tries.ended)
         self._ended = tries.ended = None
-        pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)
-        tries.due_s = self._clock.now_s() + min(pause_s, LONGEST_PAUSE_S)
+        tries.due_s = self._clock.now_s() + min(PAUSE_S * 2.0 ** min(tries.pauses, 20), LONGEST_PAUSE_S)
+        tries.pauses += 1
 
     def close(self) -> None:
         """Who waits for a pause waits no longer."""
@@ -229,6 +233,7 @@ class BySize:
                         shapes,
                     )
         except Away as error:
+            tries.count[tenant] -= 1
             log.warning("'%s' is not cut for larger inputs yet: %s", name, error)
         except ModelError as error:
             log.warning("'%s' is not cut for larger inputs: %s", name, error)

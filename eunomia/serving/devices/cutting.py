@@ -21,7 +21,7 @@ from eunomia.serving.blocks.optimise import content_key
 from eunomia.serving.blocks.plan import TIMES, LongBlock, must_be_short, of_sizes
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
-from eunomia.serving.devices.messages import Ports
+from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 
@@ -30,9 +30,21 @@ PLAN, BLOCKS = "plan.json", ".blocks"
 Block = tuple[list[str], list[str], float]
 
 
-def refusal(why: str, longest_s: float) -> ModelError:
-    """Of a device that does not load a network; ``longest_s``: of a block, where that is too long."""
-    return LongBlock(why, longest_s) if longest_s else ModelError(why)
+class Away(ModelError):
+    """A device is not there or went away, or the cache cannot be written: no fault of the network's."""
+
+
+def told(error: Exception) -> Message:
+    """What a refusal says besides its words."""
+    longest_s = error.longest_s if isinstance(error, LongBlock) else 0.0
+    return {"longest_s": longest_s, "away": isinstance(error, Away)}
+
+
+def refusal(message: Message) -> ModelError:
+    """Of a device that does not load a network."""
+    if longest_s := message.get("longest_s", 0.0):
+        return LongBlock(message["why"], longest_s)
+    return Away(message["why"]) if message.get("away") else ModelError(message["why"])
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from eunomia.core.atomic import clear_output_errors
-from eunomia.core.errors import EunomiaError, ModelError
+from eunomia.core.errors import EunomiaError, ModelError, OutputError
 from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.blocks.plan import LongBlock
-from eunomia.serving.devices.cutting import kept, prepare
+from eunomia.serving.devices.cutting import Away, kept, prepare
 from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
 from eunomia.serving.devices.priority import end_first
 
@@ -29,7 +29,7 @@ POLITE = 3  # whose device it shares goes first
 UTF_8 = {"PYTHONIOENCODING": "utf-8:backslashreplace"}  # no name of a file is beyond its words
 MOST_S = 100.0  # less than the front end waits for a device that loads
 MOST_USED_S = 20  # of processor time, where clients chose the sizes
-REFUSED, LONG = 3, 4  # exit status: its output says why; before that, how long a block takes
+REFUSED, LONG, FULL = 3, 4, 5  # exit status: its output says why, or how long a block takes; of the disk
 
 
 def prepare_aside(
@@ -62,8 +62,9 @@ def prepare_aside(
     if done.returncode == LONG:
         longest_s, _, text = done.stdout.decode(errors="replace").partition("\n")
         raise LongBlock(text.strip(), float(longest_s))
-    if done.returncode == REFUSED:
-        raise ModelError(done.stdout.decode(errors="replace").strip())
+    if done.returncode in (REFUSED, FULL):
+        kind = Away if done.returncode == FULL else ModelError
+        raise kind(done.stdout.decode(errors="replace").strip())
     if done.returncode:
         how = how_it_ended(done.returncode, done.stdout + b"\n" + done.stderr)
         of_file = "" if ":" in how else ": ONNX Runtime dies of the file; export it anew"
@@ -89,13 +90,13 @@ def main(arguments: list[str]) -> int:
         with clear_output_errors(Path(cache)):
             cut = prepare(path, cache, json.loads(shapes), float(target_s), key, float(most_s) or math.inf)
         if not cut.folder.exists():
-            raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
+            raise OutputError(f"{cache} does not keep its blocks; see that it can be written")
     except LongBlock as error:
         print(error.longest_s, error, sep="\n")
         return LONG
     except EunomiaError as error:
         print(error)
-        return REFUSED
+        return FULL if isinstance(error, OutputError) else REFUSED
     return 0
 
 

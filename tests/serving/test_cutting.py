@@ -19,7 +19,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import plan
 from eunomia.serving.blocks.optimise import Optimised, content_key, optimise
 from eunomia.serving.blocks.plan import LongBlock
-from eunomia.serving.devices.cutting import Away, kept, prepare, refusal, told
+from eunomia.serving.devices.cutting import CHOSEN, Away, kept, prepare, refusal, told
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.prepare import FULL
 from tests import children
@@ -108,6 +108,15 @@ def test_a_damaged_plan_is_none(tmp_path: Path, file: str) -> None:
         (cut.folder / "plan.json").write_text(damaged)
         assert kept(file, cache, {}, 1e-3) is None
     assert prepare(file, cache, {}, 1e-3).folder == cut.folder
+
+
+def test_a_cut_by_sizes_that_clients_chose_is_marked(tmp_path: Path, file: str) -> None:
+    """Of one that was there before, somebody else may have need."""
+    cuts = [prepare(file, str(tmp_path / "cache"), shapes, 1.0, most_s=1.0) for shapes in ({}, MANY)]
+    assert all((cut.folder / CHOSEN).exists() for cut in cuts)
+    ours = prepare(file, str(tmp_path / "cache"), {}, 2.0)
+    assert prepare(file, str(tmp_path / "cache"), {}, 2.0, most_s=1.0).folder == ours.folder
+    assert not (ours.folder / CHOSEN).exists()
 
 
 def test_of_a_cut_with_a_long_block_nothing_is_written(

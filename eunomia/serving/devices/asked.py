@@ -14,12 +14,10 @@ import json
 import mmap
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,6 +29,7 @@ from eunomia.core.errors import ModelError, OutputError
 from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.blocks import BlockPlan, Optimised, cut_by, uncut
 from eunomia.serving.blocks.external import outside_file
+from eunomia.serving.blocks.optimise import SCRATCH
 from eunomia.serving.blocks.plan import node_times_s, of_sizes
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.cutting import (
@@ -62,7 +61,6 @@ GONE = "the cache does not hold it any more"
 AGAIN = "a request's input did not run again"
 OF_ROOM = -signal.SIGABRT, -signal.SIGSEGV  # the runtime's profiler ends so, where it may take no more
 STEPS = "it has too many steps to be timed"  # a Loop may have millions, each with times of its own
-SCRATCH = "asked-"  # in the cache, with all that a process leaves that is ended
 
 
 class TooManySteps(ModelError):
@@ -75,7 +73,6 @@ async def cut_beside(order: Message, copied: Callable[[], None]) -> CutNetwork:
     ``copied``: called once the input is not needed any more.
     """
     told = json.dumps({**order, "polite": POLITE})
-    await asyncio.to_thread(_tidy, Path(order["cache"]))
     with tempfile.TemporaryDirectory(
         prefix=SCRATCH, dir=order["cache"], ignore_cleanup_errors=True
     ) as scratch:
@@ -104,14 +101,6 @@ async def cut_beside(order: Message, copied: Callable[[], None]) -> CutNetwork:
     if found is None:
         raise ModelError(f"the process that cuts it {how_it_ended(process.returncode, said.encode())}")
     return found
-
-
-def _tidy(cache: Path) -> None:
-    """Away with what others left here whose server was killed, too."""
-    for folder in cache.glob(f"{SCRATCH}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - folder.stat().st_mtime > 2 * MOST_S:
-                shutil.rmtree(folder)
 
 
 def _talk(process: subprocess.Popen[bytes], order: str, copied: Callable[[], object]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks, uncut
 from eunomia.serving.blocks.external import outside_file
-from eunomia.serving.blocks.optimise import content_key
+from eunomia.serving.blocks.optimise import SCRATCH, content_key
 from eunomia.serving.blocks.plan import TIMES, LongBlock, must_be_short, of_sizes
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
@@ -26,7 +26,7 @@ from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 
 LONGEST = 800  # letters of a reason
-PLAN, BLOCKS = "plan.json", ".blocks"
+PLAN, BLOCKS, CHOSEN = "plan.json", ".blocks", "chosen"
 Block = tuple[list[str], list[str], float]
 
 
@@ -105,13 +105,15 @@ def prepare(
     with staged(cut) as stage:
         write_blocks(plan, optimised, stage)
         (stage / PLAN).write_text(cut.plan(sizes))
+        if most_s < math.inf:
+            (stage / CHOSEN).touch()
     return cut
 
 
 @contextlib.contextmanager
 def staged(cut: CutNetwork, scratch: Path | None = None) -> Iterator[Path]:
     """A folder to fill inside the block, in ``scratch`` if that is given; behind it, it is the cut's, in one step."""
-    with tempfile.TemporaryDirectory(dir=scratch or cut.folder.parent) as stage:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=scratch or cut.folder.parent) as stage:
         yield Path(stage)
         files = [file.name for file in Path(stage).iterdir() if file.name != PLAN]
         with contextlib.suppress(OSError):

@@ -6,6 +6,7 @@ cache. It reads and writes whole networks, during which no other thread of its p
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -14,12 +15,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from eunomia.core.atomic import clear_output_errors
 from eunomia.core.errors import EunomiaError, ModelError, OutputError
 from eunomia.core.workers import follow_parent, how_it_ended
+from eunomia.serving.blocks.optimise import SCRATCH
 from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.devices.cutting import Away, kept, prepare
 from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
@@ -48,7 +50,7 @@ def prepare_aside(
     if kept(path, cache, dict(shapes), target_s, key) is not None:
         return
     arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s), key, repr(most_s)]
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:  # of one that is ended, too
+    with _scratch(Path(cache)) as scratch:
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
@@ -69,6 +71,19 @@ def prepare_aside(
         how = how_it_ended(done.returncode, done.stdout + b"\n" + done.stderr)
         of_file = "" if ":" in how else ": ONNX Runtime dies of the file; export it anew"
         raise ModelError(f"the process that optimises it {how}{of_file}")
+
+
+@contextlib.contextmanager
+def _scratch(cache: Path) -> Iterator[str]:
+    """A folder for what a process leaves that is ended; raises Away."""
+    try:
+        with clear_output_errors(cache):
+            cache.mkdir(parents=True, exist_ok=True)
+            folder = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=cache, ignore_cleanup_errors=True)
+    except OutputError as error:
+        raise Away(str(error)) from None
+    with folder as name:
+        yield name
 
 
 def bound() -> None:

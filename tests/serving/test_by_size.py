@@ -18,7 +18,7 @@ import pytest
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.plan import LongBlock
-from eunomia.serving.devices.by_size import HALVINGS, LATE_S, MOST, PAUSE_S, BySize
+from eunomia.serving.devices.by_size import AGAIN_S, HALVINGS, LATE_S, MOST, PAUSE_S, BySize
 from eunomia.serving.devices.cutting import Away
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
@@ -324,14 +324,18 @@ def test_sizes_that_were_too_long_for_a_cut_are_not_tried_again_and_smaller_ones
 
 def test_a_full_disk_says_nothing_of_the_size() -> None:
     """It counted as too large for a minute, and as one of few tries."""
-    cut = Cut(*[Away("cannot write: the disk is full")] * (MOST + 1), None)
-    pauses = list[float]()
-    for _ in range(MOST + 1):
-        assert cut.by_size.helps("gold", cut.job(400)) and cut.asked(400)
-        pauses.append(cut.by_size._tries["net"].due_s - cut.now_s)
-        cut.now_s += pauses[-1]
-    assert pauses == [PAUSE_S * 2.0**n for n in range(MOST + 1)], "it is tried less and less often"
+    cut = Cut(*[Away("cannot write: the disk is full")] * 9, None)
+    for n in range(9):
+        assert cut.asked(400) and cut.by_size.helps("gold", cut.job(400))
+        pause_s = min(PAUSE_S * 2.0**n, AGAIN_S)
+        assert cut.by_size._tries["net"].due_s == cut.now_s + pause_s
+        if n:
+            with pytest.raises(Unavailable, match="not get ready for inputs of this size") as caught:
+                cut.asked(400)
+            assert caught.value.retry_after_s == pause_s
+        cut.now_s += pause_s
     assert cut.asked(400) and cut.model.shapes == {"x": [1, 400]}
+    assert cut.by_size._tries["net"].due_s == cut.now_s + PAUSE_S, "it was the first"
 
 
 def test_who_waits_for_a_pause_hears_that_the_server_stops() -> None:

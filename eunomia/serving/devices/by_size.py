@@ -47,6 +47,7 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.shapes import STEEPEST
+from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
@@ -66,10 +67,8 @@ class _Tries:
     """
 
     label: str
-    count: Counter[str] = field(
-        default_factory=Counter
-    )  # by tenant; what failed by no fault of its sizes is none
-    pauses: int = 0
+    count: Counter[str] = field(default_factory=Counter)  # by tenant
+    away: int = 0  # in a row that failed by no fault of their sizes, and do not count
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
     failed: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -96,7 +95,10 @@ class BySize:
         self._next, self._next_s = "", 0.0  # who goes first then, and for how long others wait for that
 
     def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
-        """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
+        """A request is too long in a block: have its network cut by its size; done then. None: that would not help.
+
+        Raises Unavailable where cuts fail by no fault of their sizes.
+        """
         model = self._loading.models.get(job.network.name)
         if model is None:
             return None
@@ -109,6 +111,10 @@ class BySize:
         if shapes is None:
             return None
         if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
+            if tries.away and left_s > PAUSE_S:
+                raise Unavailable(
+                    "the server cannot get ready for inputs of this size now", retry_after_s=left_s
+                )
             return _rest(tries, left_s) if left_s <= LATE_S else None
         if (turn := self._turn(tenant)) is not None:
             return turn
@@ -165,8 +171,8 @@ class BySize:
         self._circle.pop(self._next, None)
         end(tries.ended)
         self._ended = tries.ended = None
-        tries.due_s = self._clock.now_s() + min(PAUSE_S * 2.0 ** min(tries.pauses, 20), LONGEST_PAUSE_S)
-        tries.pauses += 1
+        pause_s = PAUSE_S * 2.0 ** min((tries.away or tries.count.total()) - 1, 20)
+        tries.due_s = self._clock.now_s() + min(pause_s, AGAIN_S if tries.away else LONGEST_PAUSE_S)
 
     def close(self) -> None:
         """Who waits for a pause waits no longer."""
@@ -219,7 +225,7 @@ class BySize:
     async def _cut(
         self, tenant: str, tries: _Tries, model: LoadedModel, shapes: Shapes, bound_s: float
     ) -> None:
-        name = model.network.name
+        name, away, tries.away = model.network.name, tries.away, 0
         try:
             async with self.turn():
                 if self._loading.models.get(name) is model:
@@ -234,6 +240,7 @@ class BySize:
                     )
         except Away as error:
             tries.count[tenant] -= 1
+            tries.away = away + 1
             log.warning("'%s' is not cut for larger inputs yet: %s", name, error)
         except ModelError as error:
             log.warning("'%s' is not cut for larger inputs: %s", name, error)

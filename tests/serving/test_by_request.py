@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import onnx
@@ -22,12 +23,12 @@ import pytest
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.optimise import SCRATCH
-from eunomia.serving.devices import asked, by_request
+from eunomia.serving.devices import asked, by_request, prepare
 from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.asked import cut_anew, remember
 from eunomia.serving.devices.by_request import ByRequest, Tries
-from eunomia.serving.devices.cutting import CutNetwork, drop_older, kept, staged
+from eunomia.serving.devices.cutting import Away, CutNetwork, drop_older, kept, staged
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import LoadedModel
 from eunomia.serving.devices.messages import Message
@@ -474,6 +475,38 @@ def test_a_try_that_finds_nothing_to_cut_costs_its_pause_alone(
     assert beside.model.took_s == pytest.approx(1e-4 * count)
     assert timed == [(beside.network, 1, [])] * (count - 1), "and is no guess"
     assert beside.arena.free_bytes == beside.arena.room_bytes, "the input is not kept any longer"
+
+
+@pytest.mark.parametrize(
+    "error, used", [(Away("full"), 0), (OSError("full"), 0), (ModelError("it fails"), 1)]
+)
+def test_a_full_disk_is_no_try_of_its_tenant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, used: int
+) -> None:
+    """After three of them no request of that tenant had its network cut."""
+    work = list[Coroutine[object, object, None]]()
+    monkeypatch.setattr(by_request, "cut_beside", AsyncMock(side_effect=error))
+    beside: Any = Beside(tmp_path, 0.0)
+    beside.found.spawn = work.append
+    beside.offered(1.0)
+    asyncio.run(work[0])
+    tries = beside.found._tries["net"]
+    assert (tries.count, tries.used, tries.in_vain["gold"]) == (1, used, used)
+
+
+def test_the_process_beside_says_that_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(command: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        del more["env"]
+        return popen([command[0], "-c", f"print('.no room'); raise SystemExit({prepare.FULL})"], **more)
+
+    popen, arena = subprocess.Popen, Arena.create(1 << 20)
+    monkeypatch.setattr(subprocess, "Popen", full)
+    order = {"cache": str(tmp_path), "target_s": 1.0, "arena": arena.descriptor}
+    with pytest.raises(Away, match="^no room$"):
+        asyncio.run(asked.cut_beside(order, lambda: None))
+    arena.close()
 
 
 def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_of_a_cut_with_a_long_block_nothing_is_written(
     assert not written.called and [one.suffix for one in cache.iterdir()] == [".onnx"]
 
 
-@pytest.mark.parametrize(("node_s", "runs"), [(0.1, [0, plan.RUNS - 1]), (0.4, [0, 0]), (1.6, [0])])
+@pytest.mark.parametrize(("node_s", "runs"), [(0.05, [0, plan.RUNS - 1]), (0.4, [0, 0]), (1.6, [0])])
 def test_the_first_run_may_show_that_a_block_is_too_long(
     node_s: float, runs: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,15 +20,7 @@ from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.core.errors import ModelError
-from eunomia.serving.blocks.cut import (
-    MAX_LIVE,
-    Cut,
-    Segment,
-    cut_points,
-    element_types,
-    segment_model,
-    segments,
-)
+from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import Optimised, session_options
 
 if TYPE_CHECKING:
@@ -108,15 +100,14 @@ def _bounded_times_s(
     first_s = node_times_s(optimised, feed, runs=0)
     share = min((time.thread_time() - own_s) / (time.perf_counter() - begun_s), 1.0)  # of the processor
     must_be_short(share * _longest_s(optimised, first_s, target_s), most_s, FAR)
-    more = 0 if share * sum(first_s) >= SPEND_S else RUNS - 1
+    more = 0 if 2.0 * share * sum(first_s) >= SPEND_S else RUNS - 1
     return [*map(min, first_s, node_times_s(optimised, feed, runs=more))]
 
 
 def _longest_s(optimised: Optimised, times_s: Sequence[float], target_s: float) -> float:
     """Of blocks by these times, wherever tensors may cross."""
-    chosen = choose_finely(
-        *(cut_points(optimised.model, most) for most in (MAX_LIVE, WIDE)), times_s, target_s
-    )
+    cuts, wide = cut_points(optimised.model), cut_points(optimised.model, WIDE)
+    chosen = choose_finely(cuts, wide, times_s, target_s)
     return max(sum(times_s[a.position : b.position]) for a, b in pairwise(chosen))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.blocks.plan import LongBlock
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.devices.by_size import AGAIN_S, HALVINGS, LATE_S, MOST, PAUSE_S, BySize
 from eunomia.serving.devices.cutting import Away
 from eunomia.serving.dispatch.costs import Network

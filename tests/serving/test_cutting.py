@@ -17,8 +17,8 @@ import pytest
 from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import plan
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.optimise import Optimised, content_key, optimise
-from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.devices.cutting import CHOSEN, Away, kept, prepare, refusal, told
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.prepare import FULL

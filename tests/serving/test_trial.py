@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from eunomia.config.server import server_from
 from eunomia.core.errors import ConfigError, ModelError
-from eunomia.serving.blocks.plan import LongBlock
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.devices.fitting import candidates
 from eunomia.serving.devices.messages import DATATYPES, Ports
 from eunomia.serving.devices.network import load_network

@@ -19,8 +19,8 @@ import numpy as np
 from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
-from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
+from eunomia.serving.blocks.long import must_be_short
 from eunomia.serving.blocks.optimise import Optimised, session_options
 
 if TYPE_CHECKING:
@@ -33,21 +33,6 @@ TIMES = ".times.json"
 FAR = 2.0  # from what a block may take: so far, noise does not come
 LONG, WIDE = 2.0, 32  # blocks of so many targets are cut where up to so many tensors cross
 RUNS, SPEND_S = 5, 0.5  # of a network that are timed, after one that is not; fewer where they take so long
-
-
-class LongBlock(ModelError):
-    """A cut has a block that takes ``longest_s``, and may not."""
-
-    def __init__(self, text: str, longest_s: float) -> None:
-        super().__init__(text)
-        self.longest_s = longest_s
-
-
-def must_be_short(longest_s: float, most_s: float, margin: float = 1.0) -> None:
-    """Raises LongBlock if a block takes longer than it may, by this factor."""
-    if longest_s > margin * most_s:
-        text = f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
-        raise LongBlock(text, longest_s)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from operator import ge
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.blocks.plan import LongBlock
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known, end
 from eunomia.serving.devices.cutting import Away

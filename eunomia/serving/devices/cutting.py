@@ -17,8 +17,9 @@ from pathlib import Path
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks, uncut
 from eunomia.serving.blocks.external import outside_file
+from eunomia.serving.blocks.long import LongBlock, must_be_short
 from eunomia.serving.blocks.optimise import SCRATCH, content_key
-from eunomia.serving.blocks.plan import TIMES, LongBlock, must_be_short, of_sizes
+from eunomia.serving.blocks.plan import TIMES, of_sizes
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Message, Ports

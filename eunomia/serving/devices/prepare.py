@@ -21,8 +21,8 @@ from pathlib import Path
 from eunomia.core.atomic import clear_output_errors
 from eunomia.core.errors import EunomiaError, ModelError, OutputError
 from eunomia.core.workers import follow_parent, how_it_ended
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.optimise import SCRATCH
-from eunomia.serving.blocks.plan import LongBlock
 from eunomia.serving.devices.cutting import Away, kept, prepare
 from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
 from eunomia.serving.devices.priority import end_first

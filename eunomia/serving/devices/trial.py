@@ -10,7 +10,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
-from eunomia.serving.blocks.plan import LongBlock
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.refusal import failure_of
 from eunomia.serving.devices.memory import out_of_memory
 from eunomia.serving.devices.messages import DATATYPES, Port, Ports

@@ -19,7 +19,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.workers import leave_signals_to_the_server
-from eunomia.serving.blocks.plan import LongBlock
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena

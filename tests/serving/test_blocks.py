@@ -24,6 +24,7 @@ from eunomia.serving.blocks.plan import (
     choose_finely,
     node_times_s,
     plan_blocks,
+    runs_of,
 )
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import array_of, live_of
@@ -267,6 +268,15 @@ def test_where_no_piece_can_begin_a_network_is_not_cut(text: str, tmp_path: Path
         live = network.run_block(n, live)
     (wanted,) = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feed)
     np.testing.assert_array_equal(array_of(live["y"]), wanted)
+
+
+@pytest.mark.parametrize(("run_s", "runs"), [(0.01, 6), (0.2, 4), (2.0, 2)])
+def test_a_long_network_is_timed_less_often(run_s: float, runs: int) -> None:
+    """A request waited for six runs of 0.7 s each, as a cut for its size was timed by them."""
+    now_s = [0.0]
+    for ran, _ in enumerate(runs_of(clock=lambda: now_s[0]), 1):
+        now_s[0] = ran * run_s
+    assert ran == runs and len([*runs_of(0)]) == 1
 
 
 def test_what_is_known_of_a_network_is_not_tried_again(

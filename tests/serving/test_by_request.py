@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import numpy as np
 import onnx
@@ -21,12 +22,13 @@ import onnxruntime as ort
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices import asked, by_request
+from eunomia.serving.blocks.optimise import SCRATCH
+from eunomia.serving.devices import asked, by_request, prepare
 from eunomia.serving.devices.answers import Payload
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.asked import cut_anew, remember
 from eunomia.serving.devices.by_request import ByRequest, Tries
-from eunomia.serving.devices.cutting import CutNetwork, drop_older, kept, staged
+from eunomia.serving.devices.cutting import Away, CutNetwork, drop_older, kept, staged
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import LoadedModel
 from eunomia.serving.devices.messages import Message
@@ -301,7 +303,7 @@ def test_a_process_that_is_killed_costs_a_try(tmp_path: Path, held: Held) -> Non
         until(lambda: server.pool.by_request.idle)
         free, limits = server.pool.arena.free_bytes, server.service.limits
         assert (free, limits._states["silver"].held_bytes) == (server.pool.arena.room_bytes, 0)
-        assert not [*tmp_path.rglob("asked-*")], "nothing is left of it"
+        assert not [*tmp_path.rglob(f"{SCRATCH}*")], "nothing is left of it"
         assert not cut(server) and infer(server, SILVER, 2, 4)[0] == 200
         until(lambda: held.started)
         held.go_on()
@@ -311,13 +313,8 @@ def test_a_process_that_is_killed_costs_a_try(tmp_path: Path, held: Held) -> Non
 def test_a_server_that_stops_meanwhile_leaves_nothing(tmp_path: Path, held: Held) -> None:
     with serving(tmp_path) as server:
         begun(server, held, tmp_path)
-        (ours,) = tmp_path.rglob("asked-*")
-        older = ours.with_name("asked-of-a-server-that-was-killed")
-        older.mkdir()
-        os.utime(older, (0, 0))
-        asked._tidy(ours.parent)
-        assert ours.exists() and not older.exists()
-    assert held.started[0].returncode == -signal.SIGKILL and not [*tmp_path.rglob("asked-*")]
+        assert len([*tmp_path.rglob(f"{SCRATCH}*")]) == 1
+    assert held.started[0].returncode == -signal.SIGKILL and not [*tmp_path.rglob(f"{SCRATCH}*")]
 
 
 def test_a_short_one_stays_whole_and_its_time_is_remembered(
@@ -367,10 +364,10 @@ def test_a_loop_of_many_steps_takes_neither_memory_nor_disk(
 def test_one_tenant_has_few_tries_and_leaves_some_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries, cut_beside = list[float](), asked.cut_beside
+    tries, cut_beside = list[Message](), asked.cut_beside
 
-    async def in_vain(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
-        tries.append(took_s)
+    async def in_vain(order: Message, copied: Callable[[], None]) -> CutNetwork:
+        tries.append(order)
         raise ModelError("it did not run again")
 
     monkeypatch.setattr(by_request, "cut_beside", in_vain)
@@ -457,7 +454,7 @@ def test_a_try_that_finds_nothing_to_cut_costs_its_pause_alone(
     found = CutNetwork("key", tmp_path / "key-2.blocks", tmp_path, {"inputs": [], "outputs": []}, ends, {})
     placed, work = list[str](), list[Coroutine[object, object, None]]()
 
-    async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
+    async def cut_beside(order: Message, copied: Callable[[], None]) -> CutNetwork:
         return found
 
     async def place(model: LoadedModel, name: str) -> None:
@@ -480,6 +477,38 @@ def test_a_try_that_finds_nothing_to_cut_costs_its_pause_alone(
     assert beside.arena.free_bytes == beside.arena.room_bytes, "the input is not kept any longer"
 
 
+@pytest.mark.parametrize(
+    "error, used", [(Away("full"), 0), (OSError("full"), 0), (ModelError("it fails"), 1)]
+)
+def test_a_full_disk_is_no_try_of_its_tenant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, used: int
+) -> None:
+    """After three of them no request of that tenant had its network cut."""
+    work = list[Coroutine[object, object, None]]()
+    monkeypatch.setattr(by_request, "cut_beside", AsyncMock(side_effect=error))
+    beside: Any = Beside(tmp_path, 0.0)
+    beside.found.spawn = work.append
+    beside.offered(1.0)
+    asyncio.run(work[0])
+    tries = beside.found._tries["net"]
+    assert (tries.count, tries.used, tries.in_vain["gold"]) == (1, used, used)
+
+
+def test_the_process_beside_says_that_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(command: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        del more["env"]
+        return popen([command[0], "-c", f"print('.no room'); raise SystemExit({prepare.FULL})"], **more)
+
+    popen, arena = subprocess.Popen, Arena.create(1 << 20)
+    monkeypatch.setattr(subprocess, "Popen", full)
+    order = {"cache": str(tmp_path), "target_s": 1.0, "arena": arena.descriptor}
+    with pytest.raises(Away, match="^no room$"):
+        asyncio.run(asked.cut_beside(order, lambda: None))
+    arena.close()
+
+
 def test_an_input_that_its_tenant_has_no_room_for_is_not_kept(tmp_path: Path) -> None:
     def full(tenant: str, size: int, free_bytes: int) -> Callable[[], None]:
         raise Refused(f"{tenant}: {size} of {free_bytes}")
@@ -495,7 +524,7 @@ FEED: dict[str, Any] = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([
 
 
 def scratch(tmp_path: Path, number: int = 1) -> Path:
-    folder = tmp_path / "cache" / f"asked-{number}"
+    folder = tmp_path / "cache" / f"{SCRATCH}{number}"
     folder.mkdir()
     return folder
 
@@ -507,7 +536,7 @@ def test_each_load_finds_the_cut_that_it_wants(tmp_path: Path) -> None:
     before = load_network(file, cache, {}, BLOCK_S)
     kept_before = kept("", cache, {}, BLOCK_S, before.ports["key"])
     assert kept_before is not None and before.blocks == 1 and not before.asked
-    found = cut_anew(kept_before, BLOCK_S, FEED, 1, scratch(tmp_path))
+    found = cut_anew(kept_before, BLOCK_S, FEED, scratch(tmp_path))
     after = load_network(file, cache, {}, BLOCK_S, whole_s=60.0)
     assert after.blocks == len(found.blocks) > 1 and after.has_whole and after.ports["key"] == found.name
     assert after.block_s == [seconds for *_, seconds in found.blocks] and min(after.block_s) > 0.0
@@ -550,7 +579,7 @@ def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pyt
     Path(file).write_bytes(chain(64, 100))
     whole = kept("", cache, {}, BLOCK_S, load_network(file, cache, {}, BLOCK_S).ports["key"])
     monkeypatch.setattr(asked, "sessions_of", sessions)
-    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, 1, scratch(tmp_path)).blocks) == 1
+    assert whole is not None and len(cut_anew(whole, BLOCK_S, FEED, scratch(tmp_path)).blocks) == 1
     again = load_network(file, cache, {}, BLOCK_S)
     assert again.blocks == 1 and again.block_s != [UNTRIED_S]
 

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.by_size import HALVINGS, LATE_S, MOST, PAUSE_S, BySize
-from eunomia.serving.devices.loading import Away
+from eunomia.serving.blocks.long import LongBlock
+from eunomia.serving.devices.by_size import AGAIN_S, HALVINGS, LATE_S, MOST, PAUSE_S, BySize
+from eunomia.serving.devices.cutting import Away
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Unavailable
@@ -317,6 +318,8 @@ def test_where_a_block_is_too_long_it_is_cut_by_half_the_size() -> None:
     cut.takes_s = 2.0 * LATE_S
     assert cut.asked(400) and len(cut.loads) == 1, "nobody else's network comes or goes meanwhile"
     assert not cut.asked(401), "the pause begins at its end"
+    cut = Cut(LongBlock("a block takes 400 ms", 0.4), None)
+    assert cut.asked(400) and [length for _, length in cut.loads] == [400, 96], "and 25 may it take"
     cut = Cut(Away("no device is alive"), None)
     assert cut.asked(400) and len(cut.loads) == 1, "half of it would not load either"
 
@@ -334,6 +337,22 @@ def test_sizes_that_were_too_long_for_a_cut_are_not_tried_again_and_smaller_ones
     assert cut.asked(400, "bronze"), "what fails says nothing of another tenant's"
     cut.now_s = 1e6
     assert cut.asked(500), "a busy machine may have been the cause"
+
+
+def test_a_full_disk_says_nothing_of_the_size() -> None:
+    """It counted as too large for a minute, and as one of few tries."""
+    cut = Cut(*[Away("cannot write: the disk is full")] * 9, None)
+    for n in range(9):
+        assert cut.asked(400) and cut.by_size.helps("gold", cut.job(400))
+        pause_s = min(PAUSE_S * 2.0**n, AGAIN_S)
+        assert cut.by_size._tries["net"].due_s == cut.now_s + pause_s
+        if n:
+            with pytest.raises(Unavailable, match="not get ready for inputs of this size") as caught:
+                cut.asked(400)
+            assert caught.value.retry_after_s == pause_s
+        cut.now_s += pause_s
+    assert cut.asked(400) and cut.model.shapes == {"x": [1, 400]}
+    assert cut.by_size._tries["net"].due_s == cut.now_s + PAUSE_S, "it was the first"
 
 
 def test_who_waits_for_a_pause_hears_that_the_server_stops() -> None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
 import pytest
 
 from eunomia.core.arrays import Tensor
+from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import plan
-from eunomia.serving.blocks.optimise import Optimised, content_key
-from eunomia.serving.devices.cutting import LongBlock, kept, prepare, refusal
+from eunomia.serving.blocks.long import LongBlock
+from eunomia.serving.blocks.optimise import Optimised, content_key, optimise
+from eunomia.serving.devices.cutting import CHOSEN, Away, kept, prepare, refusal, told
 from eunomia.serving.devices.network import load_network
-from eunomia.serving.devices.prepare import REFUSED
+from eunomia.serving.devices.prepare import FULL
 from tests import children
 from tests.serving.test_two_devices import Bench
 
@@ -42,6 +48,11 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(plan, "node_times_s", rows)
     (tmp_path / "chain.onnx").write_bytes(onnx.parser.parse_model(CHAIN).SerializeToString())
     return str(tmp_path / "chain.onnx")
+
+
+def optimise_chain(folder: Path) -> Optimised:
+    (folder / "chain.onnx").write_bytes(onnx.parser.parse_model(CHAIN).SerializeToString())
+    return optimise(folder / "chain.onnx", folder / "cache")
 
 
 def test_two_networks_of_one_file_are_cut_by_their_own_sizes(tmp_path: Path, file: str) -> None:
@@ -99,6 +110,46 @@ def test_a_damaged_plan_is_none(tmp_path: Path, file: str) -> None:
     assert prepare(file, cache, {}, 1e-3).folder == cut.folder
 
 
+def test_a_cut_by_sizes_that_clients_chose_is_marked(tmp_path: Path, file: str) -> None:
+    """Of one that was there before, somebody else may have need."""
+    cuts = [prepare(file, str(tmp_path / "cache"), shapes, 1.0, most_s=1.0) for shapes in ({}, MANY)]
+    assert all((cut.folder / CHOSEN).exists() for cut in cuts)
+    ours = prepare(file, str(tmp_path / "cache"), {}, 2.0)
+    assert prepare(file, str(tmp_path / "cache"), {}, 2.0, most_s=1.0).folder == ours.folder
+    assert not (ours.folder / CHOSEN).exists()
+
+
+def test_of_a_cut_with_a_long_block_nothing_is_written(
+    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its blocks were, and taken away again."""
+    cache, written = tmp_path / "cache", Mock()
+    monkeypatch.setattr("eunomia.serving.devices.cutting.write_blocks", written)
+    with pytest.raises(LongBlock, match="a block takes 64 ms with such inputs, and may take 50"):
+        prepare(file, str(cache), MANY, 50e-3, most_s=50e-3)
+    assert not written.called and [one.suffix for one in cache.iterdir()] == [".onnx"]
+
+
+@pytest.mark.parametrize(("node_s", "runs"), [(0.05, [0, plan.RUNS - 1]), (0.4, [0, 0]), (1.6, [0])])
+def test_the_first_run_may_show_that_a_block_is_too_long(
+    node_s: float, runs: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a network with one long operator, all runs were timed before it was refused."""
+    optimised, ran = optimise_chain(tmp_path), list[int]()
+
+    def times_s(optimised: Optimised, feed: Mapping[str, Tensor], runs: int = plan.RUNS) -> list[float]:
+        ran.append(runs)
+        return [node_s] * 3
+
+    monkeypatch.setattr(plan, "node_times_s", times_s)
+    clocks = SimpleNamespace(perf_counter=count().__next__, thread_time=count().__next__)
+    monkeypatch.setattr(plan, "time", clocks)
+    feed, far = {"x": np.zeros((1, 4), np.float32)}, node_s * plan.FAR > 3.0
+    with pytest.raises(LongBlock) if far else contextlib.nullcontext():
+        assert len(plan.plan_blocks(optimised, feed, 1e-3, most_s=0.7).blocks) == 3
+    assert ran == runs and any(tmp_path.rglob("*.times.json")) != far
+
+
 def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:
     """It was called no ONNX file."""
     square = onnx.numpy_helper.from_array(np.ones((200, 200), np.float32), "w")
@@ -108,14 +159,16 @@ def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:
     words = [tmp_path / "square.onnx", tmp_path / "cache", "{}", "0.0015", "", "0.0"]
     done = children.run(children.python("-c", NARROW, *words))
     assert (done.returncode, done.stdout) == (
-        REFUSED, f"cannot write '{tmp_path}/cache': File too large\n",
+        FULL, f"cannot write '{tmp_path}/cache': File too large\n",
     ), done.stderr  # fmt: skip
 
 
-def test_a_refusal_says_whether_a_block_was_too_long() -> None:
-    said = refusal("a block takes 30 ms", 0.03)
-    assert isinstance(said, LongBlock) and said.longest_s == 0.03
-    assert not isinstance(refusal("it does not run", 0.0), LongBlock)
+@pytest.mark.parametrize(
+    "error", [LongBlock("it takes 30 ms", 0.03), Away("the disk is full"), ModelError("no")]
+)
+def test_a_refusal_arrives_as_what_it_was(error: ModelError) -> None:
+    said = refusal({"why": str(error), **told(error)})
+    assert type(said) is type(error) and vars(said) == vars(error) and str(said) == str(error)
 
 
 def test_what_clients_chose_does_not_stay_on_disk_when_the_server_stops(tmp_path: Path) -> None:

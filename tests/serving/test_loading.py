@@ -15,8 +15,9 @@ import pytest
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices import loading, prepare, worker
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.device import DeviceSpec
-from eunomia.serving.devices.loading import Away, Loading
+from eunomia.serving.devices.loading import Loading
 from eunomia.serving.devices.messages import Message, pair, receive
 from eunomia.serving.devices.places import PLACES
 from eunomia.serving.dispatch.costs import CostBook
@@ -288,6 +289,7 @@ def test_what_did_not_load_again_is_tried_later_and_later(monkeypatch: pytest.Mo
     (1, b"Traceback:\nOSError: [Errno 28] No space left on device\n", r"ended with status 1: OSError: \[Errno 28\]"),
     (1, b"", r"ended with status 1: it said nothing"),
     (prepare.REFUSED, b"net.onnx: ONNX Runtime refuses it\n", r"^net.onnx: ONNX Runtime refuses it$"),
+    (prepare.FULL, b"cannot write 'cache': the disk is full\n", r"the disk is full$"),
     (prepare.LONG, b"0.5\na block takes 500 ms\n", r"^a block takes 500 ms$"),
     (None, b"", r"was not optimised and cut within 100 s"),
     (-24, b"", r"was not cut within 20 s of processor time"),
@@ -300,7 +302,7 @@ def test_a_file_that_fails_aside_is_not_tried_on_the_device(
     def run(command: list[str], **more: Any) -> subprocess.CompletedProcess[bytes]:
         if code is None:
             raise subprocess.TimeoutExpired(command, more["timeout"])
-        refused = code in (prepare.REFUSED, prepare.LONG)
+        refused = code in (prepare.REFUSED, prepare.FULL, prepare.LONG)
         return subprocess.CompletedProcess(command, code, said if refused else b"", b"" if refused else said)
 
     (tmp_path / "net.onnx").write_bytes(b"x")
@@ -308,6 +310,7 @@ def test_a_file_that_fails_aside_is_not_tried_on_the_device(
     with pytest.raises(ModelError, match=why) as caught:
         prepare.prepare_aside(str(tmp_path / "net.onnx"), str(tmp_path), {}, 1.0)
     assert getattr(caught.value, "longest_s", 0.0) == (0.5 if code == prepare.LONG else 0.0)
+    assert isinstance(caught.value, Away) == (code == prepare.FULL)
 
 
 def test_the_process_aside_says_why(

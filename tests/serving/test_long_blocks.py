@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
-from eunomia.serving.devices.cutting import LongBlock
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.devices.pool import DevicePool
 from tests.serving.test_by_size import Cut
 

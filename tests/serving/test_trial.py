@@ -14,11 +14,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from eunomia.config.server import server_from
 from eunomia.core.errors import ConfigError, ModelError
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.devices.fitting import candidates
 from eunomia.serving.devices.messages import DATATYPES, Ports
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import Feed, array_of, live_of
-from eunomia.serving.devices.trial import Unfit, on_trial, trial_feed
+from eunomia.serving.devices.trial import Unfit, on_either, on_trial, trial_feed
 from eunomia.serving.fronts.certificate import tls_context
 from tests import children
 from tests.snippets import snippets
@@ -174,6 +175,20 @@ def test_another_length_of_blocks_and_sizes_that_are_taken_back_leave_a_network_
         assert load_network(str(file), str(tmp_path), {}, target_s).shapes == {"x": [1, 1, 8, 8]}
     assert load_network(str(file), str(tmp_path), {"x": [1, 1, 9, 9]}, 1e-3).shapes == {"x": [1, 1, 9, 9]}
     assert load_network(str(file), str(tmp_path), {}, 1e-3).shapes == {"x": [1, 1, 8, 8]}
+
+
+@pytest.mark.parametrize("with_ones", [False, True])
+def test_a_block_that_is_too_long_is_no_reason_to_try_another_input(with_ones: bool) -> None:
+    """The network ran again, and its reason was lost."""
+    ran = list[bool]()
+
+    def work(ones: bool) -> None:
+        ran.append(ones)
+        raise LongBlock("it takes 80 ms", 0.08) if ones == with_ones else Unfit("zero")
+
+    with pytest.raises(LongBlock):
+        on_either(work)
+    assert ran == [False, True][: 1 + with_ones]
 
 
 def test_no_candidate_has_more_elements_than_a_trial_may() -> None:

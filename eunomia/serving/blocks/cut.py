@@ -89,14 +89,14 @@ def element_types(model: onnx.ModelProto, names: Sequence[str], folder: Path | N
     import onnx
     import onnxruntime as ort
 
-    from eunomia.serving.blocks.optimise import session_options
+    from eunomia.serving.blocks.optimise import SCRATCH, session_options
 
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
     known = {o.name for o in probe.graph.output} | {i.name for i in probe.graph.input}
     wanted = [name for name in dict.fromkeys(names) if name not in known]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".onnx") as file:
+    with tempfile.NamedTemporaryFile(prefix=SCRATCH, dir=folder, suffix=".onnx") as file:
         file.write(probe.SerializeToString())
         file.flush()
         options = session_options(optimised=True)

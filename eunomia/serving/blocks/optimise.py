@@ -18,6 +18,7 @@ from eunomia.serving.blocks.refusal import refusal
 if TYPE_CHECKING:
     import onnx
 PIECE = 2**20  # bytes that are hashed at a time
+SCRATCH = "scratch-"  # how names in the cache begin of what is not whole yet, or stays for a moment
 FATAL = 4  # severity of ONNX Runtime's log
 
 
@@ -128,7 +129,7 @@ def _optimise_to(source: Path, target: Path, content: str, basic: bool) -> None:
     if basic:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
-        with tempfile.TemporaryDirectory(dir=target.parent) as stage:
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=target.parent) as stage:
             options.optimized_model_filepath = str(Path(stage) / target.name)
             if keeps_outside(source):
                 options.add_session_config_entry(f"{OUTSIDE}_file_name", outside.name)

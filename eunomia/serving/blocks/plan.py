@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +20,7 @@ from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
+from eunomia.serving.blocks.long import must_be_short
 from eunomia.serving.blocks.optimise import Optimised, session_options
 
 if TYPE_CHECKING:
@@ -27,8 +30,9 @@ TARGET_S = (
     1.5e-3  # a block's length: a boundary costs 0.03 to 0.15 ms, and is what an urgent request waits for
 )
 TIMES = ".times.json"
+FAR = 2.0  # from what a block may take: so far, noise does not come
 LONG, WIDE = 2.0, 32  # blocks of so many targets are cut where up to so many tensors cross
-RUNS = 5  # of the whole network that are timed, after one that is not
+RUNS, SPEND_S = 5, 0.5  # of a network that are timed, after one that is not; fewer where they take so long
 
 
 @dataclass(frozen=True)
@@ -49,21 +53,47 @@ class BlockPlan:
     blocks: tuple[Block, ...]
 
 
-def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float = TARGET_S) -> BlockPlan:
+def plan_blocks(
+    optimised: Optimised, feed: dict[str, Tensor], target_s: float = TARGET_S, most_s: float = math.inf
+) -> BlockPlan:
     """Cut a network into blocks of about ``target_s`` of time on one thread of this processor.
 
     Node times come from ONNX Runtime's own profiler on ``feed``; a block ends at the first cut at
     which it has lasted ``target_s``. A network shorter than twice the target stays whole. The times are
     kept beside the optimised graph, by these sizes, so that all devices cut alike; ``feed`` is tried all
-    the same, once. Raises ModelError where the network does not run on it.
+    the same, once. Raises ModelError where the network does not run on it. ``most_s``: of a block; LongBlock where a
+    first run shows one that is far too long.
     """
     sizes = of_sizes({name: a.shape for name, a in feed.items()})
     kept = optimised.path.with_suffix(f".{sizes}{TIMES}")
     times_s = _kept_times(kept, len(optimised.model.graph.node))
-    seen_s = node_times_s(optimised, feed, runs=0 if times_s else RUNS)
-    times_s = times_s or seen_s
+    if times_s:
+        node_times_s(optimised, feed, runs=0)
+    elif most_s < math.inf:
+        times_s = _bounded_times_s(optimised, feed, target_s, most_s)
+    else:
+        times_s = node_times_s(optimised, feed)
     write_text(kept, json.dumps(times_s))
     return cut_by(optimised, times_s, target_s)
+
+
+def _bounded_times_s(
+    optimised: Optimised, feed: dict[str, Tensor], target_s: float, most_s: float
+) -> list[float]:
+    """Times of nodes. The profiler tells them at its end: the first run has one of its own, which may be all."""
+    begun_s, own_s = time.perf_counter(), time.thread_time()
+    first_s = node_times_s(optimised, feed, runs=0)
+    share = min((time.thread_time() - own_s) / (time.perf_counter() - begun_s), 1.0)  # of the processor
+    must_be_short(share * _longest_s(optimised, first_s, target_s), most_s, FAR)
+    more = 0 if 2.0 * share * sum(first_s) >= SPEND_S else RUNS - 1
+    return [*map(min, first_s, node_times_s(optimised, feed, runs=more))]
+
+
+def _longest_s(optimised: Optimised, times_s: Sequence[float], target_s: float) -> float:
+    """Of blocks by these times, wherever tensors may cross."""
+    cuts, wide = cut_points(optimised.model), cut_points(optimised.model, WIDE)
+    chosen = choose_finely(cuts, wide, times_s, target_s)
+    return max(sum(times_s[a.position : b.position]) for a, b in pairwise(chosen))
 
 
 def cut_by(optimised: Optimised, times_s: Sequence[float], target_s: float) -> BlockPlan:
@@ -149,6 +179,18 @@ def choose_cuts(cuts: Sequence[Cut], times_s: Sequence[float], target_s: float) 
     return [*chosen, cuts[-1]]
 
 
+def runs_of(most: int = RUNS, clock: Callable[[], float] = time.thread_time) -> Iterator[None]:
+    """A run that warms up, one that counts, and more of these, up to ``most``, until they have taken ``SPEND_S``.
+
+    By default of processor time, which others on the machine do not move.
+    """
+    yield
+    begun_s = clock()
+    for _ in range(most):
+        if clock() - begun_s < SPEND_S:
+            yield
+
+
 def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = RUNS) -> list[float]:
     """Shortest time of every node of the optimised graph, in its order: the one that neighbours disturbed least."""
     import onnxruntime as ort
@@ -164,7 +206,7 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = RUNS
         session = ort.InferenceSession(str(optimised.path), options, providers=["CPUExecutionProvider"])
         whole = piece_of(session, [*feed], [port.name for port in session.get_outputs()])
         with on_trial(feed, ports_of(optimised.model)):
-            for _ in range(runs + 1):
+            for _ in runs_of(runs):
                 whole.run(live_of(feed))
         return _shortest_s(_events(Path(session.end_profiling())), len(optimised.model.graph.node))
 

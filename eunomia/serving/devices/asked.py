@@ -14,59 +14,65 @@ import json
 import mmap
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from eunomia.core.arrays import Tensor
-from eunomia.core.errors import ModelError
+from eunomia.core.atomic import clear_output_errors
+from eunomia.core.errors import ModelError, OutputError
 from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.blocks import BlockPlan, Optimised, cut_by, uncut
 from eunomia.serving.blocks.external import outside_file
-from eunomia.serving.blocks.plan import RUNS, node_times_s, of_sizes
+from eunomia.serving.blocks.optimise import SCRATCH
+from eunomia.serving.blocks.plan import node_times_s, of_sizes
 from eunomia.serving.devices.axes import Shapes
-from eunomia.serving.devices.cutting import BLOCKS, PLAN, Block, CutNetwork, kept, lists, staged, write_blocks
+from eunomia.serving.devices.cutting import (
+    BLOCKS,
+    PLAN,
+    Away,
+    Block,
+    CutNetwork,
+    kept,
+    lists,
+    staged,
+    write_blocks,
+)
 from eunomia.serving.devices.memory import bound_memory, out_of_memory
 from eunomia.serving.devices.messages import Message, Placed, value_at
 from eunomia.serving.devices.network import LoadedNetwork, sessions_of
 from eunomia.serving.devices.piece import Feed
 from eunomia.serving.devices.ports import ranked
-from eunomia.serving.devices.prepare import REFUSED, UTF_8
+from eunomia.serving.devices.prepare import FULL, REFUSED, UTF_8
 from eunomia.serving.devices.priority import end_first
 from eunomia.serving.devices.strings import Strings
 
 POLITE = 13  # a core that is never idle gives it some 5 % of its time
 MOST_S, MOST_USED_S = 600.0, 30  # on the clock, and of processor time: an input may be made to run for ever
 ROOM, MEMORY = 64 * 1024**2, 512 * 1024**2  # bytes, besides the network: of each file, and in all
-SPEND_S = 3.0  # on each of two timings: of a long network, fewer runs
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 COPIED = b"."  # what it says once the input is its own
 GONE = "the cache does not hold it any more"
 AGAIN = "a request's input did not run again"
 OF_ROOM = -signal.SIGABRT, -signal.SIGSEGV  # the runtime's profiler ends so, where it may take no more
 STEPS = "it has too many steps to be timed"  # a Loop may have millions, each with times of its own
-SCRATCH = "asked-"  # in the cache, with all that a process leaves that is ended
 
 
 class TooManySteps(ModelError):
     """Their times find no room."""
 
 
-async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) -> CutNetwork:
+async def cut_beside(order: Message, copied: Callable[[], None]) -> CutNetwork:
     """What the process makes of an ``order``; raises ModelError, or OSError where it cannot be started.
 
-    ``took_s``: a run, inf where none came to its end. ``copied``: called once the input is not needed any more.
+    ``copied``: called once the input is not needed any more.
     """
-    runs = int(min(max(SPEND_S / took_s, 1.0), RUNS))
-    told = json.dumps({**order, "runs": runs, "polite": POLITE})
-    await asyncio.to_thread(_tidy, Path(order["cache"]))
+    told = json.dumps({**order, "polite": POLITE})
     with tempfile.TemporaryDirectory(
         prefix=SCRATCH, dir=order["cache"], ignore_cleanup_errors=True
     ) as scratch:
@@ -87,20 +93,14 @@ async def cut_beside(order: Message, took_s: float, copied: Callable[[], None]) 
             process.kill()  # the thread that hears it ends, too
             process.wait()
     said = said.rpartition("\n")[2]
+    if process.returncode == FULL:
+        raise Away(said)
     if process.returncode == REFUSED or (process.returncode in OF_ROOM and said == STEPS):
         raise ModelError(said)
     found = None if process.returncode else kept("", order["cache"], {}, order["target_s"], said)
     if found is None:
         raise ModelError(f"the process that cuts it {how_it_ended(process.returncode, said.encode())}")
     return found
-
-
-def _tidy(cache: Path) -> None:
-    """Away with what others left here whose server was killed, too."""
-    for folder in cache.glob(f"{SCRATCH}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - folder.stat().st_mtime > 2 * MOST_S:
-                shutil.rmtree(folder)
 
 
 def _talk(process: subprocess.Popen[bytes], order: str, copied: Callable[[], object]) -> str:
@@ -132,7 +132,7 @@ def _copy(memory: memoryview, tensor: Placed) -> Tensor:
     return value.numpy() if isinstance(value, Strings) else value.copy()
 
 
-def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, runs: int, scratch: Path) -> CutNetwork:
+def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, scratch: Path) -> CutNetwork:
     """The same network in the cache, cut by the times of an input; in one block if its pieces do not run.
 
     ``scratch``: a folder there for all that is not whole yet. Raises TooManySteps, and what the runtime raises.
@@ -143,18 +143,18 @@ def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, runs: int, scratch: P
     optimised = Optimised(cut.key, model, scratch / cut.whole.name)  # beside it, pieces are tried
     for file in filter(Path.exists, (cut.whole, outside_file(cut.whole))):
         os.link(file, scratch / file.name)
-    times_s = node_times_s(optimised, feed, runs)
+    times_s = node_times_s(optimised, feed)
     if not any(times_s):
         raise TooManySteps(STEPS)
     plan = cut_by(optimised, times_s, target_s)
     if len(plan.blocks) > 1:
         with contextlib.suppress(Exception):  # a piece may lack shapes that the whole has
-            return _measured(plan, optimised, cut, target_s, feed, runs)
-    return _measured(uncut(optimised), optimised, cut, target_s, feed, runs)
+            return _measured(plan, optimised, cut, target_s, feed)
+    return _measured(uncut(optimised), optimised, cut, target_s, feed)
 
 
 def _measured(
-    plan: BlockPlan, optimised: Optimised, cut: CutNetwork, target_s: float, feed: Feed, runs: int
+    plan: BlockPlan, optimised: Optimised, cut: CutNetwork, target_s: float, feed: Feed
 ) -> CutNetwork:
     blocks, sizes = lists(plan), {name: [*array.shape] for name, array in feed.items()}
     found = asked(cut, target_s, sizes, blocks)
@@ -163,7 +163,7 @@ def _measured(
         names = [(inputs, outputs) for inputs, outputs, _ in blocks]
         sessions = sessions_of(replace(found, folder=stage))
         network = LoadedNetwork(sessions, names, ranked(cut.ports, {}))
-        network.measure(feed, runs)
+        network.measure(feed)
         timed = [(*ends, seconds) for ends, seconds in zip(names, network.block_s, strict=True)]
         found = replace(found, blocks=timed)
         (stage / PLAN).write_text(found.plan(sizes))
@@ -215,9 +215,13 @@ def main() -> int:
     bound(cut, told["memory"])
     print(STEPS, flush=True)  # if it ends by that
     try:
-        print(cut_anew(cut, target_s, feed, told["runs"], Path(tempfile.gettempdir())).name)
+        with clear_output_errors(Path(told["cache"])):
+            print(cut_anew(cut, target_s, feed, Path(tempfile.gettempdir())).name)
     except TooManySteps:
         return REFUSED
+    except OutputError as error:
+        print(error)
+        return FULL
     except Exception as error:  # its words may hold values of the input
         print(AGAIN + ": it lacks memory" * (out_of_memory(error) is not None))
         return REFUSED

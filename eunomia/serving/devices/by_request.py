@@ -27,9 +27,9 @@ from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.asked import cut_beside, remember
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known, end
-from eunomia.serving.devices.cutting import content_of, drop_older, kept
+from eunomia.serving.devices.cutting import Away, content_of, drop_older, kept
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays, trial_shape
+from eunomia.serving.devices.loading import LoadedModel, Loading, stays, trial_shape
 from eunomia.serving.devices.messages import Placed
 from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.dispatch.clock import Clock
@@ -114,7 +114,7 @@ class ByRequest:
             return
         took_s = payload.took_s
         if took_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.took_s):
-            self._begin(tenant, model, payload, math.inf if job.felled else took_s)
+            self._begin(tenant, model, payload)
         elif not model.took_s:
             model.took_s = took_s
             self._task = self.spawn(self._remember(model, payload.inputs))
@@ -147,7 +147,7 @@ class ByRequest:
                 return
             self._loading.on_away(name, "")
 
-    def _begin(self, tenant: str, model: LoadedModel, payload: Payload, took_s: float) -> None:
+    def _begin(self, tenant: str, model: LoadedModel, payload: Payload) -> None:
         name, content, now_s = model.network.name, content_of(model.key), self._clock.now_s()
         tries = self._tries.get(name)
         if tries is None or tries.content != content:
@@ -165,11 +165,9 @@ class ByRequest:
         payload.slot = NO_ROOM
         tries.begins(now_s)
         self._cuts = model
-        self._task = self.spawn(self._cut(tenant, model, payload.inputs, held, took_s))
+        self._task = self.spawn(self._cut(tenant, model, payload.inputs, held))
 
-    async def _cut(
-        self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack, took_s: float
-    ) -> None:
+    async def _cut(self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack) -> None:
         name, tries = model.network.name, self._tries[model.network.name]
         sizes: Shapes = {tensor["name"]: [*tensor["shape"]] for tensor in inputs}
         try:
@@ -181,7 +179,7 @@ class ByRequest:
                 "inputs": inputs,
                 "memory": min((d.spec.memory_bytes for d in self._devices if d.spec.memory_bytes), default=0),
             }
-            cut = await cut_beside(order, took_s, held.close)
+            cut = await cut_beside(order, held.close)
             model.took_s = sum(seconds for *_, seconds in cut.blocks)
             if len(cut.blocks) == 1:
                 log.info("'%s' stays whole: a request's input takes %.1f ms", name, 1e3 * model.took_s)
@@ -194,9 +192,9 @@ class ByRequest:
                     needed = {each.key for each in self._loading.models.values()}
                     await asyncio.to_thread(drop_older, cut, self._loading.target_s, needed)
                     log.warning("'%s' is cut into %d blocks by a request's input", name, len(cut.blocks))
-        except Away as error:
+        except (Away, OSError) as error:
             log.warning("'%s' is not cut yet: %s", name, error)
-        except (ModelError, OSError) as error:
+        except ModelError as error:
             tries.used += 1
             tries.in_vain[tenant] += 1
             log.warning("'%s' is not cut by a request of tenant '%s': %s", name, tenant, error)

@@ -10,9 +10,9 @@ One network is cut at a time, and tenants take turns. Clients choose these sizes
 network by one tenant until it is loaded again. After each is a pause, twice as long each time, so that the next is by
 much larger sizes; who sends such waits for its end. None is made of a network whose operator gave ``shapes``, nor of a
 size of which one row takes longer than ``LONGEST_S``. A file that was replaced since it was loaded is not taken. Nor is
-a cut of which a block is still too long, as its first run would hold the device: one by half the elements is, up to
-``HALVINGS`` times, and not once it has taken ``LATE_S``: administrators wait for it. What such a block took is known
-then, and no request of its size runs to find that out.
+a cut of which a block is still too long, as its first run would hold the device. One by half the elements is, or by so
+few that this block may be short enough. That goes on up to ``HALVINGS`` times, and not once it has taken ``LATE_S``:
+administrators wait for it. What such a block took is known then, and no request of its size runs to find that out.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from dataclasses import dataclass, field
 from operator import ge
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known, end
-from eunomia.serving.devices.cutting import LongBlock
+from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import (
     between,
@@ -41,10 +42,12 @@ from eunomia.serving.devices.ladder import (
     sizes_tried,
     with_rows_of,
 )
-from eunomia.serving.devices.loading import Away, LoadedModel, Loading, stays
+from eunomia.serving.devices.loading import LoadedModel, Loading, stays
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.shapes import STEEPEST
+from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
 MOST, HALVINGS, LATE_S = 4, 3, 10.0
@@ -65,6 +68,7 @@ class _Tries:
 
     label: str
     count: Counter[str] = field(default_factory=Counter)  # by tenant
+    away: int = 0  # in a row that failed by no fault of their sizes, and do not count
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
     failed: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -91,7 +95,10 @@ class BySize:
         self._next, self._next_s = "", 0.0  # who goes first then, and for how long others wait for that
 
     def wanted(self, tenant: str, job: Job, bound_s: float) -> Known | None:
-        """A request is too long in a block: have its network cut by its size; done then. None: that would not help."""
+        """A request is too long in a block: have its network cut by its size; done then. None: that would not help.
+
+        Raises Unavailable where cuts fail by no fault of their sizes.
+        """
         model = self._loading.models.get(job.network.name)
         if model is None:
             return None
@@ -104,6 +111,10 @@ class BySize:
         if shapes is None:
             return None
         if (left_s := tries.due_s - self._clock.now_s()) > 0.0:
+            if tries.away and left_s > PAUSE_S:
+                raise Unavailable(
+                    "the server cannot get ready for inputs of this size now", retry_after_s=left_s
+                )
             return _rest(tries, left_s) if left_s <= LATE_S else None
         if (turn := self._turn(tenant)) is not None:
             return turn
@@ -160,8 +171,8 @@ class BySize:
         self._circle.pop(self._next, None)
         end(tries.ended)
         self._ended = tries.ended = None
-        pause_s = PAUSE_S * 2.0 ** min(tries.count.total() - 1, 20)
-        tries.due_s = self._clock.now_s() + min(pause_s, LONGEST_PAUSE_S)
+        pause_s = PAUSE_S * 2.0 ** min((tries.away or tries.count.total()) - 1, 20)
+        tries.due_s = self._clock.now_s() + min(pause_s, AGAIN_S if tries.away else LONGEST_PAUSE_S)
 
     def close(self) -> None:
         """Who waits for a pause waits no longer."""
@@ -226,7 +237,7 @@ class BySize:
     async def _cut(
         self, tenant: str, tries: _Tries, model: LoadedModel, shapes: Shapes, bound_s: float
     ) -> None:
-        name = model.network.name
+        name, away, tries.away = model.network.name, tries.away, 0
         try:
             async with self.turn():
                 if self._loading.models.get(name) is model:
@@ -240,6 +251,8 @@ class BySize:
                         shapes,
                     )
         except Away as error:
+            tries.count[tenant] -= 1
+            tries.away = away + 1
             log.warning("'%s' is not cut for larger inputs yet: %s", name, error)
         except ModelError as error:
             log.warning("'%s' is not cut for larger inputs: %s", name, error)
@@ -252,6 +265,7 @@ class BySize:
         fit = liked(tried, wanted, linked(model.ports, tried, wanted)[0])
         late_s = self._clock.now_s() + LATE_S
         for halved in range(HALVINGS + 1):
+            fewer = 2.0
             try:
                 await self._load(model, shapes, bound_s)
                 break
@@ -260,9 +274,9 @@ class BySize:
             except ModelError as error:
                 if isinstance(error, LongBlock):
                     self._is_long(tries, shapes, error.longest_s)
+                    fewer = max(fewer, (error.longest_s / bound_s) ** (1.0 / STEEPEST))
                 tries.failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
-                larger = elements(wanted) / elements(tried) / 2.0 ** (halved + 1)
-                part = furthest(tried, wanted, 0.0, larger, fit)
+                part = furthest(tried, wanted, 0.0, elements(shapes) / elements(tried) / fewer, fit)
                 if halved == HALVINGS or self._clock.now_s() > late_s or not 0.0 < part < 1.0:
                     raise
                 shapes = between(tried, wanted, part, fit)

@@ -5,40 +5,47 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import json
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import BlockPlan, Optimised, optimise, plan_blocks, uncut
 from eunomia.serving.blocks.external import outside_file
-from eunomia.serving.blocks.optimise import content_key
+from eunomia.serving.blocks.long import LongBlock, must_be_short
+from eunomia.serving.blocks.optimise import SCRATCH, content_key
 from eunomia.serving.blocks.plan import TIMES, of_sizes
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
-from eunomia.serving.devices.messages import Ports
+from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 
 LONGEST = 800  # letters of a reason
-PLAN, BLOCKS = "plan.json", ".blocks"
+PLAN, BLOCKS, CHOSEN = "plan.json", ".blocks", "chosen"
 Block = tuple[list[str], list[str], float]
 
 
-class LongBlock(ModelError):
-    """A cut has a block that takes ``longest_s``, and may not."""
-
-    def __init__(self, text: str, longest_s: float) -> None:
-        super().__init__(text)
-        self.longest_s = longest_s
+class Away(ModelError):
+    """A device is not there or went away, or the cache cannot be written: no fault of the network's."""
 
 
-def refusal(why: str, longest_s: float) -> ModelError:
-    """Of a device that does not load a network; ``longest_s``: of a block, where that is too long."""
-    return LongBlock(why, longest_s) if longest_s else ModelError(why)
+def told(error: Exception) -> Message:
+    """What a refusal says besides its words."""
+    longest_s = error.longest_s if isinstance(error, LongBlock) else 0.0
+    return {"longest_s": longest_s, "away": isinstance(error, Away)}
+
+
+def refusal(message: Message) -> ModelError:
+    """Of a device that does not load a network."""
+    if longest_s := message.get("longest_s", 0.0):
+        return LongBlock(message["why"], longest_s)
+    return Away(message["why"]) if message.get("away") else ModelError(message["why"])
 
 
 @dataclass(frozen=True)
@@ -65,9 +72,7 @@ class CutNetwork:
 
     def must_be_short(self, most_s: float) -> None:
         """Raises LongBlock if a block takes longer."""
-        if (longest_s := max((seconds for *_, seconds in self.blocks), default=0.0)) > most_s:
-            text = f"a block takes {longest_s * 1e3:.0f} ms with such inputs, and may take {most_s * 1e3:.0f}"
-            raise LongBlock(text, longest_s)
+        must_be_short(max((seconds for *_, seconds in self.blocks), default=0.0), most_s)
 
     def plan(self, sizes: Shapes) -> str:
         """What its folder says of it; ``sizes``: for which it was cut."""
@@ -75,10 +80,13 @@ class CutNetwork:
         return json.dumps({**told, "untried": self.untried, "asked": self.asked})
 
 
-def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "") -> CutNetwork:
+def prepare(
+    path: str, cache: str, shapes: Shapes, target_s: float, key: str = "", most_s: float = math.inf
+) -> CutNetwork:
     """Optimise and cut a network, or find it in the cache; raises ModelError.
 
-    ``key``: of the content that it must have, or the name of the very cut.
+    ``key``: of the content that it must have, or the name of the very cut. ``most_s``: of a block, where clients chose
+    the sizes; nothing stays of a new cut with a longer one (LongBlock).
     """
     if (found := kept(path, cache, shapes, target_s, key)) is not None:
         return found
@@ -86,20 +94,27 @@ def prepare(path: str, cache: str, shapes: Shapes, target_s: float, key: str = "
     if key and optimised.key != content_of(key):
         raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
     ports = ports_of(optimised.model)
-    plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s)
+    plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s, most_s)
     sizes = {**tried, **shapes}
     folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}{BLOCKS}"
     cut = CutNetwork(optimised.key, folder, optimised.path, ports, lists(plan), tried, untried)
+    try:
+        cut.must_be_short(most_s)
+    except LongBlock:
+        drop_chosen(folder)
+        raise
     with staged(cut) as stage:
         write_blocks(plan, optimised, stage)
         (stage / PLAN).write_text(cut.plan(sizes))
+        if most_s < math.inf:
+            (stage / CHOSEN).touch()
     return cut
 
 
 @contextlib.contextmanager
 def staged(cut: CutNetwork, scratch: Path | None = None) -> Iterator[Path]:
     """A folder to fill inside the block, in ``scratch`` if that is given; behind it, it is the cut's, in one step."""
-    with tempfile.TemporaryDirectory(dir=scratch or cut.folder.parent) as stage:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=scratch or cut.folder.parent) as stage:
         yield Path(stage)
         files = [file.name for file in Path(stage).iterdir() if file.name != PLAN]
         with contextlib.suppress(OSError):
@@ -127,7 +142,7 @@ def write_blocks(plan: BlockPlan, optimised: Optimised, folder: Path) -> None:
 
 
 def _planned(
-    optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float
+    optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float, most_s: float
 ) -> tuple[BlockPlan, Shapes, str]:
     """Where to cut, by the sizes that are given; where these are too small, by such as fit; or why no input runs.
 
@@ -137,11 +152,14 @@ def _planned(
 
     def cuts(found: Shapes) -> BlockPlan:
         sizes = {**found, **shapes}
-        return on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, sizes, ones=ones), target_s))
+        feed = partial(trial_feed, ports, sizes)
+        return on_either(lambda ones: plan_blocks(optimised, feed(ones=ones), target_s, most_s))
 
     first = first_guess(ports, shapes, names_of(optimised.model))
     try:
         return cuts(first), first, ""
+    except LongBlock:
+        raise
     except ModelError as error:
         if found := fitting(optimised, ports, shapes):
             return cuts(found), found, ""

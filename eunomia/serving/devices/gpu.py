@@ -15,7 +15,7 @@ from typing import Protocol
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
-from eunomia.serving.blocks.optimise import SessionOptions, session_options
+from eunomia.serving.blocks.optimise import SCRATCH, SessionOptions, session_options
 from eunomia.serving.blocks.plan import node_times_s
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
@@ -137,7 +137,7 @@ def _load(
     optimised = optimise(Path(path), cache, basic=True)
     ports = ranked(ports_of(optimised.model), shapes)
     feed = trial_feed(ports, shapes)
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=cache) as folder:
         session = opened(str(optimised.path), providers)
         names = [*feed], [p["name"] for p in ports["outputs"]]
         whole = GpuNetwork([GpuPiece(session, *names)], ports)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.cutting import refusal
+from eunomia.serving.devices.cutting import Away, refusal
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.devices.ports import has_texts
@@ -27,10 +27,6 @@ SUSPICIOUS = 2  # deaths while it loaded it and did more besides: then it loads 
 AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before a network that did not load again is tried once more
 COARSE = 0.25  # of the longest that a block may take: finer cuts cost inputs that are small
 LOST = "the devices that had it died"
-
-
-class Away(ModelError):
-    """A device is not there, or went away by no fault of the network's."""
 
 
 @dataclass
@@ -265,7 +261,7 @@ class Loading:
             self._felled.pop(key, None)
             answer.set_result(message)
         else:
-            answer.set_exception(refusal(message["why"], message.get("longest_s", 0.0)))
+            answer.set_exception(refusal(message))
 
     def died(self, device: int, *, busy: bool = False) -> None:
         """A worker died while it was loading. ``busy``: something ran there besides, which may be the cause.

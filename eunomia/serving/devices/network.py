@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 import shutil
+import statistics
 import time
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
-import numpy as np
-
 from eunomia.serving.blocks.optimise import session_options
+from eunomia.serving.blocks.plan import RUNS, runs_of
 from eunomia.serving.devices.bound import Bound
 from eunomia.serving.devices.cutting import CutNetwork, content_of, kept, prepare
 from eunomia.serving.devices.ending import RunOptions
@@ -22,7 +22,6 @@ from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, pi
 from eunomia.serving.devices.ports import has_texts, ranked
 from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
 
-TRIAL_RUNS = 5
 UNTRIED_S = 0.1  # that a network is said to take on which no made-up input runs, until a request has run
 MAY_TAKE = 1.25  # of the longest piece, in trials: cut networks take longer, and what runs take decides later
 
@@ -101,17 +100,17 @@ class LoadedNetwork:
             if whole is not None:
                 whole.options = options
 
-    def measure(self, feed: Feed, runs: int = TRIAL_RUNS) -> None:
+    def measure(self, feed: Feed, runs: int = RUNS) -> None:
         """Median time of each block on a trial input; one run more comes before those that count."""
-        times = np.empty((1 + runs, self.blocks))
+        times = [list[float]() for _ in range(self.blocks)]
         with on_trial(feed, self._ports):
-            for run in range(1 + runs):
+            for _ in runs_of(runs, self.clock):
                 live = live_of(feed)
                 for n in range(self.blocks):
                     began = self.clock()
                     live = self.run_block(n, live)
-                    times[run, n] = self.clock() - began
-        self.block_s = np.median(times[min(runs, 1) :], axis=0).tolist()
+                    times[n].append(self.clock() - began)
+        self.block_s = [statistics.median(took[1:] or took) for took in times]
 
     def description(self) -> Message:
         """What the front end must know."""
@@ -150,8 +149,7 @@ def load_network(
     def measure(ones: bool) -> None:
         network.ones = ones
         known = len(known_s) == len(sessions)
-        feed, runs = trial_feed(network.ports, shapes, ones=ones), 0 if known else TRIAL_RUNS
-        network.measure(feed, runs)
+        network.measure(trial_feed(network.ports, shapes, ones=ones), 0 if known else RUNS)
         if known:
             network.block_s = list(known_s)
 

@@ -18,6 +18,7 @@ from eunomia.serving.devices.cutting import BLOCKS, content_of, drop_chosen
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
+from eunomia.serving.devices.left import use
 from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.recovery import LONGEST_PAUSE_S, Recovery
@@ -69,6 +70,7 @@ class DevicePool:
         self._clock, self._cache = clock, cache
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._leave: Callable[[], None] = lambda: None  # the cache
         self.recovery = Recovery(self._devices, self.loading, self.execution, self.ladder, self._spawn)
         self.recovery.suspected = self._suspected
         self.of_death: Callable[[Job], ServingError | None] = lambda job: None  # why its like is given up
@@ -85,6 +87,7 @@ class DevicePool:
 
     async def start(self) -> None:
         """Start every device; raises Unavailable."""
+        self._leave = await asyncio.to_thread(use, self._cache)
         try:
             await asyncio.gather(*(device.start() for device in self._devices))
         except TimeoutError:
@@ -119,6 +122,7 @@ class DevicePool:
         for model in self.models.values():
             if model.chosen and model.key not in stay:
                 await asyncio.to_thread(drop_chosen, self._cache / f"{model.key}{BLOCKS}")
+        await asyncio.to_thread(self._leave)
         await asyncio.to_thread(self.answers.close)
         await asyncio.sleep(0)  # what has been copied reaches those who wait
         self.arena.close()

@@ -6,20 +6,24 @@ cache. It reads and writes whole networks, during which no other thread of its p
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from eunomia.core.atomic import clear_output_errors
-from eunomia.core.errors import EunomiaError, ModelError
+from eunomia.core.errors import EunomiaError, ModelError, OutputError
 from eunomia.core.workers import follow_parent, how_it_ended
-from eunomia.serving.devices.cutting import CutNetwork, LongBlock, drop_chosen, kept, prepare
+from eunomia.serving.blocks.long import LongBlock
+from eunomia.serving.blocks.optimise import SCRATCH
+from eunomia.serving.devices.cutting import Away, kept, prepare
 from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
 from eunomia.serving.devices.priority import end_first
 
@@ -27,7 +31,7 @@ POLITE = 3  # whose device it shares goes first
 UTF_8 = {"PYTHONIOENCODING": "utf-8:backslashreplace"}  # no name of a file is beyond its words
 MOST_S = 100.0  # less than the front end waits for a device that loads
 MOST_USED_S = 20  # of processor time, where clients chose the sizes
-REFUSED, LONG = 3, 4  # exit status: its output says why; before that, how long a block takes
+REFUSED, LONG, FULL = 3, 4, 5  # exit status: its output says why, or how long a block takes; of the disk
 
 
 def prepare_aside(
@@ -46,7 +50,7 @@ def prepare_aside(
     if kept(path, cache, dict(shapes), target_s, key) is not None:
         return
     arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s), key, repr(most_s)]
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:  # of one that is ended, too
+    with _scratch(Path(cache)) as scratch:
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
@@ -60,12 +64,26 @@ def prepare_aside(
     if done.returncode == LONG:
         longest_s, _, text = done.stdout.decode(errors="replace").partition("\n")
         raise LongBlock(text.strip(), float(longest_s))
-    if done.returncode == REFUSED:
-        raise ModelError(done.stdout.decode(errors="replace").strip())
+    if done.returncode in (REFUSED, FULL):
+        kind = Away if done.returncode == FULL else ModelError
+        raise kind(done.stdout.decode(errors="replace").strip())
     if done.returncode:
         how = how_it_ended(done.returncode, done.stdout + b"\n" + done.stderr)
         of_file = "" if ":" in how else ": ONNX Runtime dies of the file; export it anew"
         raise ModelError(f"the process that optimises it {how}{of_file}")
+
+
+@contextlib.contextmanager
+def _scratch(cache: Path) -> Iterator[str]:
+    """A folder for what a process leaves that is ended; raises Away."""
+    try:
+        with clear_output_errors(cache):
+            cache.mkdir(parents=True, exist_ok=True)
+            folder = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=cache, ignore_cleanup_errors=True)
+    except OutputError as error:
+        raise Away(str(error)) from None
+    with folder as name:
+        yield name
 
 
 def bound() -> None:
@@ -77,14 +95,6 @@ def bound() -> None:
         bound_memory(max(most - own_bytes(os.getppid()), LEAST_LEFT))
 
 
-def _check(cut: CutNetwork, most_s: float) -> None:
-    try:
-        cut.must_be_short(most_s)
-    except LongBlock:
-        drop_chosen(cut.folder)
-        raise
-
-
 def main(arguments: list[str]) -> int:
     """Entry point of the process."""
     path, cache, shapes, target_s, key, most_s = arguments
@@ -93,17 +103,15 @@ def main(arguments: list[str]) -> int:
         bound()
     try:
         with clear_output_errors(Path(cache)):
-            cut = prepare(path, cache, json.loads(shapes), float(target_s), key)
+            cut = prepare(path, cache, json.loads(shapes), float(target_s), key, float(most_s) or math.inf)
         if not cut.folder.exists():
-            raise ModelError(f"{cache} does not keep its blocks; see that it can be written")
-        if float(most_s):
-            _check(cut, float(most_s))
+            raise OutputError(f"{cache} does not keep its blocks; see that it can be written")
     except LongBlock as error:
         print(error.longest_s, error, sep="\n")
         return LONG
     except EunomiaError as error:
         print(error)
-        return REFUSED
+        return FULL if isinstance(error, OutputError) else REFUSED
     return 0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.refusal import failure_of
 from eunomia.serving.devices.memory import out_of_memory
 from eunomia.serving.devices.messages import DATATYPES, Port, Ports
@@ -38,13 +39,18 @@ def trial_of(port: Port, shape: Sequence[int] | None, *, ones: bool = False) -> 
 
 
 def on_either(work: Callable[[bool], T]) -> T:
-    """With the usual numbers, or where these fail with ones; raises the first ModelError."""
+    """With the usual numbers, or where these fail with ones; raises LongBlock, or else the first ModelError."""
     try:
         return work(False)
+    except LongBlock:
+        raise
     except ModelError as error:
-        with contextlib.suppress(ModelError):
+        try:
             return work(True)
-        raise error from None
+        except LongBlock:
+            raise
+        except ModelError:
+            raise error from None
 
 
 def trial_feed(ports: Ports, shapes: Mapping[str, Sequence[int]], *, ones: bool = False) -> Feed:

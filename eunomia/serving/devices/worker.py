@@ -19,11 +19,12 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.workers import leave_signals_to_the_server
+from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
-from eunomia.serving.devices.cutting import LongBlock
+from eunomia.serving.devices.cutting import told
 from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.memory import (
     bound_memory,
@@ -125,8 +126,7 @@ class Worker:
                 text = "its blocks do not load with such inputs, and the whole is too long"
                 raise LongBlock(text, longest_s)
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
-            longest_s = error.longest_s if isinstance(error, LongBlock) else 0.0
-            self._say({"kind": "refused", "model": name, "why": _sentence(error), "longest_s": longest_s})
+            self._say({"kind": "refused", "model": name, "why": _sentence(error), **told(error)})
             return
         tried = sum(network.block_s) <= message.get("rows_most_s", -1.0) and not network.untried
         found = {"rows_apart": rows_are_apart(network)} if tried else {}

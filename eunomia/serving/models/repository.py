@@ -13,7 +13,7 @@ from os.path import commonprefix
 from pathlib import Path
 
 from eunomia.core.errors import ConfigError, ModelError, OutputError
-from eunomia.serving.devices.loading import Away
+from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside

@@ -28,8 +28,7 @@ from benchmarks.table import Cell, Options, Table
 from eunomia.engines.processes import Result
 
 PICTURES = 60
-LINE, PAGE = "48 by 160 to 1,600", "192 to 608, multiples of 32"
-LINES = "2 to 12 at once, 48 by 160 to 640"
+LINE, PAGE, LINES = "48 by 160 to 1,600", "192 to 608, multiples of 32", "2 to 12 at once, 48 by 160 to 640"
 NETWORKS = {
     "convolutions": ("convolutions", LINE),
     "PP-OCRv4, recognition": ("ch_PP-OCRv4_rec_infer", LINE),
@@ -38,21 +37,18 @@ NETWORKS = {
     "PP-OCRv4, recognition, batches": ("ch_PP-OCRv4_rec_infer", LINES),
 }
 Picture = npt.NDArray[np.float32]
-COLUMNS = (
-    "network; sizes; seeds; answered of 60; refusals; slowest answer, s|.1f; median, s|.2f; "
-    f"{beside.COLUMNS}; its requests"
-)
+COLUMNS = f"network; sizes; seeds; answered; refusals; slowest, s|.1f; median, s|.2f; {beside.COLUMNS}; its requests"
 
 
 def strange(sizes: str, seed: int) -> Iterator[Picture]:
     """Pictures as strangers send them."""
     draw, values = random.Random(seed), np.random.default_rng(seed)
     for _ in range(PICTURES):
-        rows = draw.randrange(2, 13) if sizes == LINES else 1
-        width = (
-            32 * draw.randrange(6, 20) if sizes == PAGE else draw.randrange(160, 1600 if rows == 1 else 640)
-        )
-        height = 32 * draw.randrange(6, 20) if sizes == PAGE else 48
+        if sizes == PAGE:
+            rows, width, height = 1, *(32 * draw.randrange(6, 20) for _ in range(2))
+        else:
+            rows, most = (1, 1600) if sizes == LINE else (draw.randrange(2, 13), 640)
+            width, height = draw.randrange(160, most), 48
         yield values.random((rows, 3, height, width), np.float32)
 
 
@@ -79,8 +75,7 @@ def row(name: str, sizes: str, found: list[Result]) -> list[Cell]:
 
 def measure(options: Options) -> Iterator[Table]:
     """The quick run has the network that is made here, and one seed."""
-    bench, rows = Bench("sizes", options), []
-    seeds = 1 if options.quick else 3
+    bench, rows, seeds = Bench("sizes", options), [], 1 if options.quick else 3
     with tempfile.TemporaryDirectory() as folder:
         write_convolutions(Path(folder) / "convolutions.onnx")
         places = [Path(folder), *([Path(options.given["models"])] if "models" in options.given else [])]
@@ -89,10 +84,8 @@ def measure(options: Options) -> Iterator[Table]:
             if path is None and len(places) > 1:
                 raise SystemExit(f"models={places[1]} holds no {file}.onnx")
             if path is not None:
-                found = [
-                    bench.piece(partial(played, path, sizes, seed), network=name, seed=seed)
-                    for seed in range(seeds)
-                ]
+                plays = [partial(played, path, sizes, seed) for seed in range(seeds)]
+                found = [bench.piece(play, network=name, seed=n) for n, play in enumerate(plays)]
                 rows.append(row(name, sizes, found))
                 print(*rows[-1], sep=" | ", flush=True)
     yield bench.table("all", COLUMNS, rows)

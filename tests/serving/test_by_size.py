@@ -254,7 +254,7 @@ def test_it_is_cut_for_as_many_rows_as_are_sent_unless_they_take_too_long() -> N
     cut = Cut(None)
     assert cut.asked(100, rows=8) and cut.loads == [[8, 100]]
     cut = Cut(None)
-    assert cut.asked(100, rows=11) and cut.loads == [[1, 100]], "eleven of 0.1 s take more than a second"
+    assert cut.asked(100, rows=21) and cut.loads == [[1, 100]], "21 of 0.1 s take more than two seconds"
 
 
 def test_it_is_cut_for_a_row_where_rows_can_run_one_by_one_and_not_where_these_are_short() -> None:

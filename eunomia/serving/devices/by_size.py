@@ -54,7 +54,7 @@ MOST, HALVINGS, LATE_S = 4, 3, 10.0
 TURN_S = 0.25  # for the next tenant to begin: all who wait look one after the other
 MOST_LONG = 16  # cuts whose longest block is remembered
 PAUSE_S, LONGEST_PAUSE_S, AGAIN_S = 1.0, 3600.0, 60.0
-LONGEST_S, LONGER = 1.0, 2.0  # of processor time; than what it was cut by, so that noise is no reason
+LONGEST_S, LONGER = 2.0, 2.0  # of processor time; than what it was cut by, so that noise is no reason
 Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 
 

@@ -196,6 +196,10 @@ def test_as_many_rows_run_at_a_time_as_are_known_to_be_short() -> None:
         asked(16, 8000)  # of which not even one was tried
     with pytest.raises(TooLarge):
         asked(16, probe=True)
+    even, one_for_all = [(("b", (rows, 4)), ("x", (16, 4))) for rows in (16, 1)]
+    assert asked(16, shapes=even).batch == 4
+    with pytest.raises(TooLarge):
+        asked(16, shapes=one_for_all)  # its rows would be read where other requests' tensors lie
     job = Job(desk.pairs["bronze"], desk.network, 0.0, batch=16, sizes=(1000,))
     desk.dispatcher.classify(job)
     desk.costs.learn(desk.network, 0, 0, [0.096], 16, job.cost_row)

@@ -94,6 +94,11 @@ class Job:
         return self.through + self.batch + self.later
 
     @property
+    def even(self) -> bool:
+        """Whether all of its inputs have as many rows: one row may stand for all of another input's."""
+        return all(sizes[:1] == (self.all_rows,) for _, sizes in self.shapes)
+
+    @property
     def rows(self) -> int:
         """Of the whole batch that it runs in."""
         return self.batch + sum(job.batch for job in self.together) if self.together else self.batch

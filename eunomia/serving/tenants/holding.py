@@ -144,7 +144,7 @@ class Holding:
         return False
 
     def _by_row(self, job: Job) -> bool:
-        return job.batch > 1 and job.network.index in self._state.costs.by_row
+        return job.batch > 1 and job.network.index in self._state.costs.by_row and job.even
 
     def _row_is_known(self, job: Job) -> bool:
         costs = self._state.costs

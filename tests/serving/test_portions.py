@@ -73,8 +73,10 @@ def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
             assert part.one.later == ROWS - last
             assert part.pool.dispatcher.rest_s(part.one) == 3.0 * (ROWS - first)
             part.run()
+            part.pool.dispatcher.clock.time_s += 1.0  # type: ignore[attr-defined]
         np.testing.assert_array_equal((await part.answer)["y"], 2.0 * part.input)
         assert seen == [(ROWS, "hit")] and part.one.attained_s == 9.0 and part.empty()
+        assert part.one.start_s == 0.0, "of its first rows: until then it waited"
 
     asyncio.run(main())
 

@@ -77,6 +77,7 @@ def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
         np.testing.assert_array_equal((await part.answer)["y"], 2.0 * part.input)
         assert seen == [(ROWS, "hit")] and part.one.attained_s == 9.0 and part.empty()
         assert part.one.start_s == 0.0, "of its first rows: until then it waited"
+        assert (part.one.work_s, part.one.runs) == (9.0, 3), "of all rows, as in its recording"
 
     asyncio.run(main())
 

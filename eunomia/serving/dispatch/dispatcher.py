@@ -118,9 +118,11 @@ class Dispatcher(State):
         self.table.changed(pair)
 
     def wait_again(self, job: Job) -> None:
-        """A job whose run was lost starts again from its first block."""
-        job.block, job.device, job.worked_on = 0, -1, NOWHERE
-        job.work_s, job.expected_s, job.lost_s, job.usual_s, job.runs = 0.0, 0.0, 0.0, 0.0, 0
+        """A job whose run was lost starts again from its first block, or its next rows wait."""
+        job.block, job.device = 0, -1
+        if not job.through:  # else what its first rows took counts
+            job.work_s, job.expected_s, job.lost_s, job.usual_s, job.runs = 0.0, 0.0, 0.0, 0.0, 0
+            job.worked_on = NOWHERE
         self.classify(job)
         self.wait(job)
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 ROWS = 3
 TRIED_S = 0.1  # of longer networks nobody tries it, unless requests are to share runs
-NUMBERS = (0, 1, 2), (0, 1, 0)  # of the rows; some tables have two entries
+# Of the rows: whole numbers, and what others are multiplied by. What rows have of each other may show in large ones
+# alone; some tables have two entries, and some networks take no large number for an index.
+NUMBERS = ((0, 1, 2), (1.0, 16.0, 1000.0)), ((0, 1, 0), (1.0, 1.0, 1.0))
 ROUNDING = {
     "FP16": 1e-2,
     "BF16": 5e-2,
@@ -45,8 +47,8 @@ def rows_are_apart(network: LoadedNetwork) -> bool:
     """
     if not first_axis_is_free(network.ports):
         return False
-    for numbers in NUMBERS:
-        feed = {p["name"]: _rows(network, p, numbers) for p in network.ports["inputs"]}
+    for numbers, larger in NUMBERS:
+        feed = {p["name"]: _rows(network, p, numbers, larger) for p in network.ports["inputs"]}
         with contextlib.suppress(Exception):  # whatever it was that this network does not take
             return _answers_apart(network, feed)
     return False
@@ -62,13 +64,14 @@ def _answers_apart(network: LoadedNetwork, feed: Feed) -> bool:
     return any(one.tobytes() != alone[0][name].tobytes() for each in alone[1:] for name, one in each.items())
 
 
-def _rows(network: LoadedNetwork, port: Port, numbers: Sequence[int]) -> Tensor:
+def _rows(network: LoadedNetwork, port: Port, numbers: Sequence[int], larger: Sequence[float]) -> Tensor:
     """Three rows, not all alike: as numbers of a table or as texts these."""
     shape = network.shapes.get(port["name"])
     size = (ROWS, *[1 if d < 0 else d for d in (shape or port["shape"])[1:]])
     kind, dtype = port["datatype"], DATATYPES[port["datatype"]]
     if dtype.kind == "f" or kind == "BF16":
-        return np.random.default_rng(1).random(size, np.float32).astype(dtype)
+        times = np.reshape(np.array(larger, np.float32), (-1, *[1] * (len(size) - 1)))
+        return (np.random.default_rng(1).random(size, np.float32) * times).astype(dtype)
     number = np.reshape(numbers, (-1, *[1] * (len(size) - 1))) + network.ones
     return np.broadcast_to(number.astype(str) if kind == BYTES else number, size).astype(dtype)
 

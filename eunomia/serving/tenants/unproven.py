@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from eunomia.serving.devices.climbs import Known
@@ -17,51 +18,69 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.state import State
 
 MOST = 128
+Noted = tuple[Job, Known | None]
 
 
 class Unproven:
-    """``fits``: whether a request of a tenant would be let in. ``follow``: has one run on what came of its network.
+    """``fits``: whether a request of a tenant would be let in; it may be changed by that.
 
-    ``missed``: hears the pair of each that was refused wrongly.
+    ``missed``: hears the pair of each that was refused wrongly. ``follow``: has one run on what came of its network.
+    All of one class and so many rows are judged at once: tenants choose how many there are.
     """
 
     def __init__(self, state: State, fits: Callable[[str, Job], bool]) -> None:
         self._state, self._fits = state, fits
         self.follow: Callable[[Job], None] = lambda job: None
         self.missed: Callable[[int], None] = lambda pair: None
-        self._of: dict[str, deque[Job]] = {}
+        self._of: dict[str, deque[Noted]] = {}
+        self._awaited = set[tuple[str, Known]]()
 
     def note(self, tenant: str, job: Job, known: Known | None = None) -> None:
         """It is refused; ``known`` is done once the server may have found out what it takes."""
-        self._of.setdefault(tenant, deque(maxlen=MOST)).append(job)
-        if known is not None:
-            known.add_done_callback(lambda _: self._look(tenant, lambda one: one is job))
+        self._of.setdefault(tenant, deque(maxlen=MOST)).append((job, known))
+        if known is not None and (tenant, known) not in self._awaited:
+            self._awaited.add((tenant, known))
+            known.add_done_callback(partial(self._found_out, tenant))
 
     def answered(self, tenant: str, job: Job) -> None:
         """One that was let in has its answer: what it took says something of its like, once it is written up."""
         if tenant in self._of:
-            like = partial(_alike, job)
-            asyncio.get_running_loop().call_soon(self._look, tenant, like)
+            asyncio.get_running_loop().call_soon(self._look, tenant, lambda noted: _alike(job, noted[0]))
 
-    def _look(self, tenant: str, which: Callable[[Job], bool]) -> None:
-        found = [job for job in self._of.get(tenant, ()) if which(job)]
+    def _found_out(self, tenant: str, known: Known) -> None:
+        self._awaited.discard((tenant, known))
+        self._look(tenant, lambda noted: noted[1] is known)
+
+    def _look(self, tenant: str, which: Callable[[Noted], bool]) -> None:
+        found = [job for job, known in self._of.get(tenant, ()) if which((job, known))]
         if not found:
             return
         self._state.later.settle()
-        wrong = {job.number for job in found if self._wrong(tenant, job)}
+        needs_s, wrong = dict[tuple[int, int, bool], float | None](), set[Job]()
         for job in found:
-            if job.number in wrong:
+            self._follow(job)
+            like = job.cost_row, job.batch, job.even
+            if like not in needs_s:
+                needs_s[like] = self._needs_s(tenant, replace(job))
+            least_s = needs_s[like]
+            if least_s is not None and least_s <= min(job.deadline_s, job.hard_timeout_s) - job.arrival_s:
+                wrong.add(job)
                 self.missed(job.pair)
-        kept = [job for job in self._of[tenant] if job.number not in wrong]
+        kept = [noted for noted in self._of[tenant] if noted[0] not in wrong]
         self._of[tenant] = deque(kept, MOST)
         if not kept:
             del self._of[tenant]
 
-    def _wrong(self, tenant: str, job: Job) -> bool:
+    def _follow(self, job: Job) -> None:
+        before = job.network
         self.follow(job)
+        if job.network is not before:
+            self._state.classify(job)
+
+    def _needs_s(self, tenant: str, job: Job) -> float | None:
+        """How long it would take; None = it would not be let in."""
         self._state.classify(job)
-        left_s = min(job.deadline_s, job.hard_timeout_s) - job.arrival_s
-        return self._fits(tenant, job) and self._state.rest_s(job) <= left_s
+        return self._state.rest_s(job) if self._fits(tenant, job) else None
 
 
 def _alike(job: Job, refused: Job) -> bool:

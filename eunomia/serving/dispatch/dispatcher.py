@@ -133,6 +133,15 @@ class Dispatcher(State):
             member.group = None
             self.wait_again(member)
 
+    def run_others(self, job: Job) -> None:
+        """Those of its batch begin anew without it: it leaves between two blocks."""
+        members, job.together = job.together, []
+        for member in members:
+            if member.cancelled:
+                self.executor.dropped(member, "cancelled")
+            else:
+                self.wait_again(member)
+
     # --- what devices report -------------------------------------------------------------------------
 
     def done(

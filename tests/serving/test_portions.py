@@ -86,16 +86,20 @@ def test_large_answers_are_gathered_beside_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(portions, "AT_ONCE_IN_BYTES", 0)
+    monkeypatch.setattr("eunomia.serving.devices.answers.AT_ONCE_BYTES", 0)
 
     async def main() -> None:
         part = Part(tmp_path)
+        part.one.sizes = (WIDTH,)
         for _ in range(3):
             orders = len(part.told)
             part.run()
             assert part.pool.busy
             await until_async(lambda before=orders: len(part.told) > before or part.answer.done())  # type: ignore[misc]
         np.testing.assert_array_equal((await part.answer)["y"], 2.0 * part.input)
-        assert part.empty()
+        await until_async(part.empty)
+        whole = part.pool.costs.row_of(part.network, ROWS, (WIDTH,), part.pair)
+        assert part.pool.answers.sizes == {(part.pair, whole): 4 * ROWS * WIDTH}, "few rows are small"
 
     asyncio.run(main())
 
@@ -246,7 +250,7 @@ def test_a_batch_that_was_refused_is_served_row_by_row(
         status, content = ask(server, "POST", "/v2/models/wide/infer", GOLD, body)
         assert status == 200, content
         stats = ask(server, "GET", "/v2/models/wide/stats", GOLD)[1]["model_stats"][0]
-        hurried = {**body, "parameters": {"timeout": round(5e6 * single_s)}}  # five of its rows would end in time
+        hurried = {**body, "parameters": {"timeout": round(5e6 * single_s)}}  # of five rows
         status, refused = ask(server, "POST", "/v2/models/wide/infer", GOLD, hurried)
         assert (status, refused["reason"]) == (503, "hopeless"), "its rows are known to take longer"
     np.testing.assert_allclose(content["outputs"][0]["data"], x.ravel(), rtol=1e-4)

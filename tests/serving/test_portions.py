@@ -30,6 +30,7 @@ class Part(Bench):
         super().__init__(folder)
         self.input = np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
         self.one = Job(self.pair, self.network, 0.0, 100.0, batch=2, later=3, group="any")
+        self.pool.costs.by_row.add(self.network.index)
         self.answer = self.pool.submit(self.one, {"x": self.input})
         self.answer.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -67,6 +68,7 @@ class Part(Bench):
 def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
     async def main() -> None:
         part, seen = Part(tmp_path), []
+        assert part.pool.dispatcher.calm._slack_s.at(0.0) == 100.0 - 3.0 * ROWS, "all rows take time"
         part.pool.answers.on_retired = lambda job, outcome: seen.append((job.all_rows, outcome))
         for first, last in ((0, 2), (2, 4), (4, 5)):
             assert part.rows() == part.input[first:last].tolist() and not part.answer.done()
@@ -142,8 +144,17 @@ def test_between_two_portions_it_may_end(
         await until_async(lambda: part.rows() == part.input[2:4].tolist())
         part.run(width=3)
         await ended(InputFailed)
+        assert part.network.index in part.pool.costs.by_row, "another input may be answered alike"
 
-    for story in (gone, stopping, full, unlike):
+    async def no_rows() -> None:
+        slot = part.pool.arena.allocate(1)
+        tensors, _ = place([("y", np.zeros((3, WIDTH), np.float32))], slot.offset)
+        part.run(tensors=tensors)
+        part.pool.arena.release(slot)
+        await ended(InputFailed)
+        assert part.network.index not in part.pool.costs.by_row, "two rows were answered by three"
+
+    for story in (gone, stopping, full, unlike, no_rows):
 
         async def main(story: Any = story) -> None:
             nonlocal part

@@ -79,8 +79,7 @@ class Dispatcher(State):
 
     def _expect(self, job: Job) -> None:
         self.classify(job)
-        own_s = self.costs.rest_s(job.network, job.cost_row)[0][0] * job.batch
-        self.calm.arrived(job.deadline_s - job.accepted_s, own_s, self.clock.now_s())
+        self.calm.arrived(job.deadline_s - job.accepted_s, self.rest_s(job), self.clock.now_s())
 
     def _enter(self, job: Job) -> None:
         look_ahead.settle(self)

@@ -76,6 +76,23 @@ def test_refusals_are_misses_once_an_answered_one_proves_them_wrong() -> None:
     asyncio.run(main())
 
 
+def test_a_refusal_is_judged_by_what_others_were_promised_then() -> None:
+    """Once gold had no objective any more, all that was refused for its sake was a miss."""
+
+    async def main() -> None:
+        desk = Refusing()
+        desk.ask(BRONZE, TOKENS)
+        desk.refused()
+        desk.clock.time_s += AGAIN_S
+        desk.holding.most_s = math.inf
+        await desk.answered(0.06)
+        assert not desk.misses
+        await desk.answered(0.002)
+        assert desk.misses == 1
+
+    asyncio.run(main())
+
+
 def test_of_many_refusals_the_last_ones_are_remembered() -> None:
     async def main() -> None:
         desk = Refusing()
@@ -123,7 +140,7 @@ def test_all_of_a_class_are_judged_at_once_and_again_by_what_is_known_later() ->
         desk, known, looks = Refusing(), asyncio.get_running_loop().create_future(), list[int]()
         desk.costs.by_row.add(desk.network.index)
         fits = desk.holding._fits
-        desk.holding.unproven._fits = lambda tenant, job: looks.append(job.batch) or fits(tenant, job)  # type: ignore[func-returns-value]
+        desk.holding.unproven._fits = lambda *asked: looks.append(asked[1].batch) or fits(*asked)  # type: ignore[func-returns-value]
         for left_s in (0.02, 0.02, 1.0):
             job = replace(desk.job(left_s), batch=16)
             desk.dispatcher.classify(job)
@@ -132,7 +149,7 @@ def test_all_of_a_class_are_judged_at_once_and_again_by_what_is_known_later() ->
         known.set_result(None)
         await asyncio.sleep(0)
         assert looks == [16] and desk.misses == 1, "all rows take 96 ms"
-        assert [(one.batch, one.later) for one, _ in desk.holding.unproven._of["bronze"]] == [(16, 0)] * 2
+        assert [(one.batch, one.later) for one, *_ in desk.holding.unproven._of["bronze"]] == [(16, 0)] * 2
         assert not desk.holding.unproven._awaited
         desk.holding.retired("bronze", job, answered=True)
         await asyncio.sleep(0)

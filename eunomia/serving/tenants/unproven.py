@@ -18,18 +18,21 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.state import State
 
 MOST = 128
-Noted = tuple[Job, Known | None]
+Noted = tuple[Job, float, Known | None]  # the second: for how long it might have held a device
 
 
 class Unproven:
-    """``fits``: whether a request of a tenant would be let in; it may be changed by that.
+    """``fits``: whether a request of a tenant would be let in that may hold a device for so long; changes it.
 
-    ``missed``: hears the pair of each that was refused wrongly. ``follow``: has one run on what came of its network.
-    All of one class and so many rows are judged at once: tenants choose how many there are.
+    ``bound_s``: how long that is now. ``missed``: hears the pair of each that was refused wrongly. ``follow``: has one
+    run on what came of its network. All of one class and so many rows are judged at once: tenants choose how many
+    there are.
     """
 
-    def __init__(self, state: State, fits: Callable[[str, Job], bool]) -> None:
-        self._state, self._fits = state, fits
+    def __init__(
+        self, state: State, fits: Callable[[str, Job, float], bool], bound_s: Callable[[str], float]
+    ) -> None:
+        self._state, self._fits, self._bound_s = state, fits, bound_s
         self.follow: Callable[[Job], None] = lambda job: None
         self.missed: Callable[[int], None] = lambda pair: None
         self._of: dict[str, deque[Noted]] = {}
@@ -37,7 +40,7 @@ class Unproven:
 
     def note(self, tenant: str, job: Job, known: Known | None = None) -> None:
         """It is refused; ``known`` is done once the server may have found out what it takes."""
-        self._of.setdefault(tenant, deque(maxlen=MOST)).append((job, known))
+        self._of.setdefault(tenant, deque(maxlen=MOST)).append((job, self._bound_s(tenant), known))
         if known is not None and (tenant, known) not in self._awaited:
             self._awaited.add((tenant, known))
             known.add_done_callback(partial(self._found_out, tenant))
@@ -49,19 +52,19 @@ class Unproven:
 
     def _found_out(self, tenant: str, known: Known) -> None:
         self._awaited.discard((tenant, known))
-        self._look(tenant, lambda noted: noted[1] is known)
+        self._look(tenant, lambda noted: noted[2] is known)
 
     def _look(self, tenant: str, which: Callable[[Noted], bool]) -> None:
-        found = [job for job, known in self._of.get(tenant, ()) if which((job, known))]
+        found = [noted for noted in self._of.get(tenant, ()) if which(noted)]
         if not found:
             return
         self._state.later.settle()
-        needs_s, wrong = dict[tuple[int, int, bool], float | None](), set[Job]()
-        for job in found:
+        needs_s, wrong = dict[tuple[int, int, bool, float], float | None](), set[Job]()
+        for job, bound_s, _ in found:
             self._follow(job)
-            like = job.cost_row, job.batch, job.even
+            like = job.cost_row, job.batch, job.even, bound_s
             if like not in needs_s:
-                needs_s[like] = self._needs_s(tenant, replace(job))
+                needs_s[like] = self._needs_s(tenant, replace(job), bound_s)
             least_s = needs_s[like]
             if least_s is not None and least_s <= min(job.deadline_s, job.hard_timeout_s) - job.arrival_s:
                 wrong.add(job)
@@ -77,10 +80,10 @@ class Unproven:
         if job.network is not before:
             self._state.classify(job)
 
-    def _needs_s(self, tenant: str, job: Job) -> float | None:
+    def _needs_s(self, tenant: str, job: Job, bound_s: float) -> float | None:
         """How long it would take; None = it would not be let in."""
         self._state.classify(job)
-        return self._state.rest_s(job) if self._fits(tenant, job) else None
+        return self._state.rest_s(job) if self._fits(tenant, job, bound_s) else None
 
 
 def _alike(job: Job, refused: Job) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from eunomia.serving.devices import portions
 from eunomia.serving.devices.messages import array_at, place
+from eunomia.serving.dispatch import look_ahead
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.protocol.errors import Cancelled, InputFailed, Refused, TooLarge, Unavailable
@@ -80,6 +81,24 @@ def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
         assert seen == [(ROWS, "hit")] and part.one.attained_s == 9.0 and part.empty()
         assert part.one.start_s == 0.0, "of its first rows: until then it waited"
         assert (part.one.work_s, part.one.runs) == (9.0, 3), "of all rows, as in its recording"
+
+    asyncio.run(main())
+
+
+def test_its_next_rows_are_in_sight_of_the_policy_before_the_last_have_run(tmp_path: Path) -> None:
+    """Whoever waited was ordered ahead of them, however late it was due, and ran between any two portions."""
+
+    async def main() -> None:
+        part = Part(tmp_path)
+        late = Job(part.pair, part.network, 0.0, 1000.0)
+        late.payload = part.one.payload
+        part.pool.dispatcher.wait(late)
+        claim = look_ahead.choice(part.pool.dispatcher, part.order()[0], part.network.blocks, 3.0)
+        assert claim is not None and claim.job is part.one
+        assert (part.one.through, part.one.batch, part.one.later, part.one.row) == (0, 2, 3, -1)
+        part.one.later = 0
+        claim = look_ahead.choice(part.pool.dispatcher, part.order()[0], part.network.blocks, 3.0)
+        assert claim is not None and claim.job is late
 
     asyncio.run(main())
 

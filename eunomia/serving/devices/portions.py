@@ -88,9 +88,7 @@ class Portions:
             whole, gathered.slot = gathered.slot, NO_ROOM
             self._answers.finish(job, gathered.outputs, self._answers.leave(job), whole)
             return
-        job.through += job.batch
-        job.batch = min(job.batch, job.later)
-        job.later -= job.batch
+        job.go_on()
         job.payload.inputs = rows_of(gathered.inputs, job.through, job.batch)
         self._dispatcher.wait_again(job)
         if late:

@@ -93,6 +93,12 @@ class Job:
         """Of its input."""
         return self.through + self.batch + self.later
 
+    def go_on(self) -> None:
+        """Its next rows are to run, from the first block on."""
+        self.through, self.block = self.through + self.batch, 0
+        self.batch = min(self.batch, self.later)
+        self.later -= self.batch
+
     @property
     def even(self) -> bool:
         """Whether all of its inputs have as many rows: one row may stand for all of another input's."""

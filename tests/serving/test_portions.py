@@ -14,6 +14,7 @@ from eunomia.serving.devices.messages import array_at, place
 from eunomia.serving.dispatch import look_ahead
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry
+from eunomia.serving.observe.retired import retired_from
 from eunomia.serving.protocol.errors import Cancelled, InputFailed, Refused, TooLarge, Unavailable
 from tests.patience import until_async
 from tests.serving.live import GOLD, ask, running
@@ -70,7 +71,9 @@ def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
     async def main() -> None:
         part, seen = Part(tmp_path), []
         assert part.pool.dispatcher.calm._slack_s.at(0.0) == 100.0 - 3.0 * ROWS, "all rows take time"
-        part.pool.answers.on_retired = lambda job, outcome: seen.append((job.all_rows, outcome))
+        part.pool.answers.on_retired = lambda job, outcome: seen.append(
+            retired_from(job, "gold", "net", outcome, 0.0)
+        )
         for first, last in ((0, 2), (2, 4), (4, 5)):
             assert part.rows() == part.input[first:last].tolist() and not part.answer.done()
             assert part.one.later == ROWS - last
@@ -78,7 +81,8 @@ def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
             part.run()
             part.pool.dispatcher.clock.time_s += 1.0  # type: ignore[attr-defined]
         np.testing.assert_array_equal((await part.answer)["y"], 2.0 * part.input)
-        assert seen == [(ROWS, "hit")] and part.one.attained_s == 9.0 and part.empty()
+        assert [(one.batch, one.outcome, one.size) for one in seen] == [(ROWS, "hit", (0, 3, 4))], "about"
+        assert part.one.attained_s == 9.0 and part.empty()
         assert part.one.start_s == 0.0, "of its first rows: until then it waited"
         assert (part.one.work_s, part.one.runs) == (9.0, 3), "of all rows, as in its recording"
 

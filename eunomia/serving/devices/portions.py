@@ -89,6 +89,7 @@ class Portions:
             self._answers.finish(job, gathered.outputs, self._answers.leave(job), whole)
             return
         job.go_on()
+        job.parts += 1
         job.payload.inputs = rows_of(gathered.inputs, job.through, job.batch)
         self._dispatcher.wait_again(job)
         if late:

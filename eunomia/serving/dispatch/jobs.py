@@ -27,7 +27,7 @@ class Job:
     in the mean. ``own_s``: of its last run, what it had of a processor. ``stuck``: so often its tensors found no room
     on the way to another device. ``unsure``: it was let in before anybody knew what its size takes. ``through``,
     ``later``: rows that have run before those of ``batch``, and that run after them, where all together would hold a
-    device for too long.
+    device for too long; ``parts``: so often some have begun.
     """
 
     pair: int
@@ -38,6 +38,7 @@ class Job:
     batch: int = 1
     through: int = 0
     later: int = 0
+    parts: int = 1
     urgency: float = (
         1.0  # at most 1: a client may put its own request behind its others, never before another's
     )

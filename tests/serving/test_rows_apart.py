@@ -52,6 +52,8 @@ TOGETHER = {
     + "{ e = Gather (t, x) m = ReduceMean <axes = [0]> (e) y = Add (e, m) }",
     "order": FLAT
     + "<int64 a = {0}> { s = Shape (x) k = Gather (s, a) q = Unsqueeze (k, row_axis) y, i = TopK <axis = 0> (x, q) }",
+    "a week before": FLAT + "<int64[4] pads = {7, 0, 0, 0}, int64[2] from = {0, 0}, int64[2] to = {-7, 4}> "
+    "{ p = Pad (x, pads) w = Slice (p, from, to) y = Sub (x, w) }",
     "reversed": FLAT + "<int64[1] s = {-1}, int64[1] e = {-100}, int64[1] a = {0}> { y = Slice (x, s, e, a, s) }",
     "window over rows": FLAT + "<float[1, 1, 3, 1] w = {1,2,3}> { u = Unsqueeze (x, two_axes) "
     "c = Conv <pads = [1, 0, 1, 0]> (u, w) y = Squeeze (c, two_axes) }",

@@ -321,6 +321,8 @@ class Service(Callers):
             self.bodies.check_answer(grant.name, self.pool.answers.sizes.get((job.pair, job.cost_row), 0))
             known = self.holding.check(grant, job)
             if known is None:
+                if job.later:  # what a few of its rows take is better known than what all do
+                    self.admission.check(job)
                 taken_s = self.admission.accept(job)
                 return submit()
         except BaseException:

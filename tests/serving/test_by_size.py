@@ -169,6 +169,7 @@ class Cut:
             shapes=(("x", (rows, length)),),
             sizes=(),
             pair=0,
+            even=True,
         )
 
     def asked(self, length: int, tenant: str = "gold", rows: int = 1) -> bool:

@@ -11,8 +11,10 @@ import pytest
 
 from eunomia.serving.devices import portions
 from eunomia.serving.devices.messages import array_at, place
+from eunomia.serving.dispatch import look_ahead
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry
+from eunomia.serving.observe.retired import retired_from
 from eunomia.serving.protocol.errors import Cancelled, InputFailed, Refused, TooLarge, Unavailable
 from tests.patience import until_async
 from tests.serving.live import GOLD, ask, running
@@ -30,6 +32,7 @@ class Part(Bench):
         super().__init__(folder)
         self.input = np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
         self.one = Job(self.pair, self.network, 0.0, 100.0, batch=2, later=3, group="any")
+        self.pool.costs.by_row.add(self.network.index)
         self.answer = self.pool.submit(self.one, {"x": self.input})
         self.answer.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -67,14 +70,39 @@ class Part(Bench):
 def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
     async def main() -> None:
         part, seen = Part(tmp_path), []
-        part.pool.answers.on_retired = lambda job, outcome: seen.append((job.all_rows, outcome))
+        assert part.pool.dispatcher.calm._slack_s.at(0.0) == 100.0 - 3.0 * ROWS, "all rows take time"
+        part.pool.answers.on_retired = lambda job, outcome: seen.append(
+            retired_from(job, "gold", "net", outcome, 0.0)
+        )
         for first, last in ((0, 2), (2, 4), (4, 5)):
             assert part.rows() == part.input[first:last].tolist() and not part.answer.done()
             assert part.one.later == ROWS - last
             assert part.pool.dispatcher.rest_s(part.one) == 3.0 * (ROWS - first)
             part.run()
+            part.pool.dispatcher.clock.time_s += 1.0  # type: ignore[attr-defined]
         np.testing.assert_array_equal((await part.answer)["y"], 2.0 * part.input)
-        assert seen == [(ROWS, "hit")] and part.one.attained_s == 9.0 and part.empty()
+        assert [(one.batch, one.outcome, one.size) for one in seen] == [(ROWS, "hit", (0, 3, 4))], "about"
+        assert part.one.attained_s == 9.0 and part.empty()
+        assert part.one.start_s == 0.0, "of its first rows: until then it waited"
+        assert (part.one.work_s, part.one.runs) == (9.0, 3), "of all rows, as in its recording"
+
+    asyncio.run(main())
+
+
+def test_its_next_rows_are_in_sight_of_the_policy_before_the_last_have_run(tmp_path: Path) -> None:
+    """Whoever waited was ordered ahead of them, however late it was due, and ran between any two portions."""
+
+    async def main() -> None:
+        part = Part(tmp_path)
+        late = Job(part.pair, part.network, 0.0, 1000.0)
+        late.payload = part.one.payload
+        part.pool.dispatcher.wait(late)
+        claim = look_ahead.choice(part.pool.dispatcher, part.order()[0], part.network.blocks, 3.0)
+        assert claim is not None and claim.job is part.one
+        assert (part.one.through, part.one.batch, part.one.later, part.one.row) == (0, 2, 3, -1)
+        part.one.later = 0
+        claim = look_ahead.choice(part.pool.dispatcher, part.order()[0], part.network.blocks, 3.0)
+        assert claim is not None and claim.job is late
 
     asyncio.run(main())
 
@@ -83,16 +111,20 @@ def test_large_answers_are_gathered_beside_the_event_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(portions, "AT_ONCE_IN_BYTES", 0)
+    monkeypatch.setattr("eunomia.serving.devices.answers.AT_ONCE_BYTES", 0)
 
     async def main() -> None:
         part = Part(tmp_path)
+        part.one.sizes = (WIDTH,)
         for _ in range(3):
             orders = len(part.told)
             part.run()
             assert part.pool.busy
             await until_async(lambda before=orders: len(part.told) > before or part.answer.done())  # type: ignore[misc]
         np.testing.assert_array_equal((await part.answer)["y"], 2.0 * part.input)
-        assert part.empty()
+        await until_async(part.empty)
+        whole = part.pool.costs.row_of(part.network, ROWS, (WIDTH,), part.pair)
+        assert part.pool.answers.sizes == {(part.pair, whole): 4 * ROWS * WIDTH}, "few rows are small"
 
     asyncio.run(main())
 
@@ -135,8 +167,17 @@ def test_between_two_portions_it_may_end(
         await until_async(lambda: part.rows() == part.input[2:4].tolist())
         part.run(width=3)
         await ended(InputFailed)
+        assert part.network.index in part.pool.costs.by_row, "another input may be answered alike"
 
-    for story in (gone, stopping, full, unlike):
+    async def no_rows() -> None:
+        slot = part.pool.arena.allocate(1)
+        tensors, _ = place([("y", np.zeros((3, WIDTH), np.float32))], slot.offset)
+        part.run(tensors=tensors)
+        part.pool.arena.release(slot)
+        await ended(InputFailed)
+        assert part.network.index not in part.pool.costs.by_row, "two rows were answered by three"
+
+    for story in (gone, stopping, full, unlike, no_rows):
 
         async def main(story: Any = story) -> None:
             nonlocal part
@@ -196,6 +237,10 @@ def test_as_many_rows_run_at_a_time_as_are_known_to_be_short() -> None:
         asked(16, 8000)  # of which not even one was tried
     with pytest.raises(TooLarge):
         asked(16, probe=True)
+    even, one_for_all = [(("b", (rows, 4)), ("x", (16, 4))) for rows in (16, 1)]
+    assert asked(16, shapes=even).batch == 4
+    with pytest.raises(TooLarge):
+        asked(16, shapes=one_for_all)  # its rows would be read where other requests' tensors lie
     job = Job(desk.pairs["bronze"], desk.network, 0.0, batch=16, sizes=(1000,))
     desk.dispatcher.classify(job)
     desk.costs.learn(desk.network, 0, 0, [0.096], 16, job.cost_row)
@@ -239,6 +284,9 @@ def test_a_batch_that_was_refused_is_served_row_by_row(
         status, content = ask(server, "POST", "/v2/models/wide/infer", GOLD, body)
         assert status == 200, content
         stats = ask(server, "GET", "/v2/models/wide/stats", GOLD)[1]["model_stats"][0]
+        hurried = {**body, "parameters": {"timeout": round(5e6 * single_s)}}  # of five rows
+        status, refused = ask(server, "POST", "/v2/models/wide/infer", GOLD, hurried)
+        assert (status, refused["reason"]) == (503, "hopeless"), "its rows are known to take longer"
     np.testing.assert_allclose(content["outputs"][0]["data"], x.ravel(), rtol=1e-4)
     assert sum(ran) == rows and len(ran) > 1
     assert (stats["inference_count"], stats["inference_stats"]["success"]["count"]) == (rows, 1)

@@ -25,7 +25,7 @@ def answered(n: int, outcome: str = "hit", deadline_s: float = 0.5) -> Retired:
         0.0625,
         0.03125,
         "1",
-        (n % 5, 3),
+        (n % 5, 3, 1),
         0.0625 * n,
         0.5,
         0.25,
@@ -60,7 +60,7 @@ def test_requests_come_back_as_they_were_noted() -> None:
         2,
         0,
     ]
-    assert recording.requests() == [first, second] and recording.sizes == [(1, 3), (2, 3)]
+    assert recording.requests() == [first, second] and recording.sizes == [(1, 3, 1), (2, 3, 1)]
     recording.retired(answered(3), 12.0)
     recording.retired(answered(4), 13.0)
     assert [row[4] for row in recording.requests()] == [2, 3, 4], "the oldest is forgotten"

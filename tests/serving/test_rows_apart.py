@@ -39,6 +39,8 @@ APART = {
     "bfloat16": "(float[n, 4] x) => (bfloat16[n, 4] y) { y = Cast <to = 16> (x) }",
     "yes or no": "(bool[n, 4] x) => (bool[n, 4] y) { y = Not (x) }",
     "divisor": "(int64[n, 2] x) => (int64[n, 2] y) <int64[1] a = {60}> { y = Div (a, x) }",
+    "index": "(float[n] x) => (float[n, 2] y) <float[2, 2] t = {0,1,2,3}, int64[2] s = {-1, 1}> "
+    "{ i = Cast <to = 7> (x) g = Gather (t, i) u = Reshape (x, s) y = Add (g, u) }",
     "texts": "(string[n] x) => (string[n] y) { y = Identity (x) }",
 }
 TOGETHER = {
@@ -50,6 +52,8 @@ TOGETHER = {
     + "{ e = Gather (t, x) m = ReduceMean <axes = [0]> (e) y = Add (e, m) }",
     "order": FLAT
     + "<int64 a = {0}> { s = Shape (x) k = Gather (s, a) q = Unsqueeze (k, row_axis) y, i = TopK <axis = 0> (x, q) }",
+    "a week before": FLAT + "<int64[4] pads = {7, 0, 0, 0}, int64[2] from = {0, 0}, int64[2] to = {-7, 4}> "
+    "{ p = Pad (x, pads) w = Slice (p, from, to) y = Sub (x, w) }",
     "reversed": FLAT + "<int64[1] s = {-1}, int64[1] e = {-100}, int64[1] a = {0}> { y = Slice (x, s, e, a, s) }",
     "window over rows": FLAT + "<float[1, 1, 3, 1] w = {1,2,3}> { u = Unsqueeze (x, two_axes) "
     "c = Conv <pads = [1, 0, 1, 0]> (u, w) y = Squeeze (c, two_axes) }",
@@ -64,6 +68,8 @@ TOGETHER = {
     "rows last": "(float[4, n] x) => (float[4, n] y) { y = Relu (x) }",
     "any of the rows": "(bool[n, 4] x) => (bool[n, 4] y) { c = Cast <to = 6> (x) m = ReduceMax <axes = [0]> (c) "
     "b = Cast <to = 9> (m) y = Or (x, b) }",
+    "loudest of all rows": FLAT + "<float c = {1.0}> { m = ReduceMax <keepdims = 0> (x) k = Max (m, c) "
+    "y = Div (x, k) }",
     "texts of the first row": "(string[n] x) => (string[n] y) <int64[1] z = {0}> { f = Gather (x, z) s = Shape (x) "
     "y = Expand (f, s) }",
 }  # fmt: skip

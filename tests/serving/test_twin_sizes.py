@@ -166,6 +166,9 @@ def test_the_server_records_what_each_size_takes() -> None:
     costs.learn(network, 0, 0, [1e-3, 2e-3], 1)
     assert times_of(costs, network.first_row, 2) == pytest.approx(np.array([[1e-3], [2e-3]]))
     assert times_of(costs, large, 2) == pytest.approx(np.array([[10e-3], [20e-3]]))
+    several = times_of(costs, large, 2, 4)
+    assert several == pytest.approx(np.array([[2.5e-3], [5e-3]] * 4)), "others come between"
+    check_blocks("m", several, 1)
     between = costs.row_of(network, 1, (300,))
     expected = times_of(costs, between, 2)
     assert 1e-3 < expected[0][0] < 10e-3

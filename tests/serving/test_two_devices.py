@@ -33,7 +33,7 @@ from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.protocol.errors import ModelFailed, NoRoom
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_async
 from tests.serving.live import SIDE, options
 
 AHEAD = DispatchOptions(ahead_s=3e-3, lease_s=1e-3)
@@ -139,6 +139,31 @@ def test_a_batch_that_finds_no_room_runs_one_by_one(tmp_path: Path, where: str) 
         assert not first.payload.answer.done() and not second.payload.answer.done()
         assert bench.network.index in pool.costs.apart
         assert {lane.job for lane in pool.dispatcher.lanes} == {first, second}, "both run, by themselves"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "hopeless", "closed"])
+def test_who_shares_a_half_done_batch_does_not_leave_with_its_first(tmp_path: Path, ends: str) -> None:
+    """It had no answer, ever, and its memory was not given back."""
+
+    async def main() -> None:
+        bench = Bench(tmp_path)
+        first, second, gone = bench.job(1, 0), bench.job(), bench.job()
+        first.together, gone.cancelled = [second, gone], True
+        bench.pool.dispatcher.wait(first)
+        if ends == "cancelled":
+            bench.pool.cancel(first)
+        elif ends == "hopeless":
+            bench.pool.dispatcher.withdraw(first)
+            bench.pool.execution.dropped(first, "hopeless")
+        else:
+            await bench.pool.close()
+            assert second.payload.over and gone.payload.over
+            return
+        await until_async(lambda: "run" in (*bench.kinds(0), *bench.kinds(1)))
+        assert [m["request"] for _, m in bench.told if m["kind"] == "run"] == [second.number]
+        assert first.payload.over and gone.payload.over and not second.payload.over
 
     asyncio.run(main())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,23 @@ def test_refusals_are_misses_once_an_answered_one_proves_them_wrong() -> None:
     asyncio.run(main())
 
 
+def test_a_refusal_is_judged_by_what_others_were_promised_then() -> None:
+    """Once gold had no objective any more, all that was refused for its sake was a miss."""
+
+    async def main() -> None:
+        desk = Refusing()
+        desk.ask(BRONZE, TOKENS)
+        desk.refused()
+        desk.clock.time_s += AGAIN_S
+        desk.holding.most_s = math.inf
+        await desk.answered(0.06)
+        assert not desk.misses
+        await desk.answered(0.002)
+        assert desk.misses == 1
+
+    asyncio.run(main())
+
+
 def test_of_many_refusals_the_last_ones_are_remembered() -> None:
     async def main() -> None:
         desk = Refusing()
@@ -88,15 +106,19 @@ def test_of_many_refusals_the_last_ones_are_remembered() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("took_s", "misses"), [(0.002, 1), (0.02, 0), (0.08, 0), (None, 0)])
+@pytest.mark.parametrize(("took_s", "misses", "changes"), [
+    (0.002, 1, {}), (0.02, 0, {}), (0.08, 0, {}), (None, 0, {}),
+    (0.002, 0, {"payload": "inside"}),  # it has its answer elsewhere, which counts
+    (0.002, 0, {"hard_timeout_s": 0.004}), (0.002, 1, {"hard_timeout_s": 0.006}),  # its client would not wait
+])  # fmt: skip
 def test_who_waited_until_its_deadline_has_missed_it_if_its_size_fits(
-    took_s: float | None, misses: int
+    took_s: float | None, misses: int, changes: dict[str, Any]
 ) -> None:
     """It was told to come again, and no indicator moved."""
 
     async def main() -> None:
         desk, known = Refusing(), asyncio.get_running_loop().create_future()
-        job, refused = desk.job(0.01), list[Any]()
+        job, refused = replace(desk.job(0.01), **changes), list[Any]()
         unsized = Unsized(desk.clock, Bodies(2**20), set(), lambda job: None, desk.holding.unproven)
         later = Later("bronze", job, 1, lambda: Wait(known), refused.append)
         with pytest.raises(Unavailable, match="not known before"):
@@ -107,6 +129,31 @@ def test_who_waited_until_its_deadline_has_missed_it_if_its_size_fits(
         known.set_result(None)
         await asyncio.sleep(0)
         assert desk.misses == misses
+
+    asyncio.run(main())
+
+
+def test_all_of_a_class_are_judged_at_once_and_again_by_what_is_known_later() -> None:
+    """A tenant had the event loop look for 20 ms whether each of its requests would have fitted."""
+
+    async def main() -> None:
+        desk, known, looks = Refusing(), asyncio.get_running_loop().create_future(), list[int]()
+        desk.costs.by_row.add(desk.network.index)
+        fits = desk.holding._fits
+        desk.holding.unproven._fits = lambda *asked: looks.append(asked[1].batch) or fits(*asked)  # type: ignore[func-returns-value]
+        for left_s in (0.02, 0.02, 1.0):
+            job = replace(desk.job(left_s), batch=16)
+            desk.dispatcher.classify(job)
+            desk.holding.unproven.note("bronze", job, known)
+        desk.costs.learn(desk.network, 0, 0, [0.006], 1, desk.costs.row_of(desk.network, 1, (TOKENS,)))
+        known.set_result(None)
+        await asyncio.sleep(0)
+        assert looks == [16] and desk.misses == 1, "all rows take 96 ms"
+        assert [(one.batch, one.later) for one, *_ in desk.holding.unproven._of["bronze"]] == [(16, 0)] * 2
+        assert not desk.holding.unproven._awaited
+        desk.holding.retired("bronze", job, answered=True)
+        await asyncio.sleep(0)
+        assert looks == [16, 16] and desk.misses == 1
 
     asyncio.run(main())
 

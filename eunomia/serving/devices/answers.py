@@ -217,7 +217,7 @@ class Answers:
                 mine = arrays if alone else {name: array[rows] for name, array in arrays.items()}
                 size = sum([array.nbytes for array in mine.values()])
                 parts.append(Part(member, hit, mine, size, self._arena.descriptor, starts_of(tensors, rows)))
-        size, key = sum([part.size for part in parts]), (job.pair, job.cost_row)
+        size, key = sum([part.size for part in parts]), (job.pair, self._class_of(job))
         if size <= AT_ONCE_BYTES:
             if self.sizes:
                 self.sizes.pop(key, None)
@@ -227,6 +227,12 @@ class Answers:
         else:
             self.sizes[key] = size // len(members)
             self._copying.copy(parts, self._hand_out, self._room, lambda: self.release(slot))
+
+    def _class_of(self, job: Job) -> int:
+        """By which its like are known when they come: with all of their rows."""
+        if not job.through:
+            return job.cost_row
+        return self._dispatcher.costs.row_of(job.network, job.all_rows, job.sizes, job.pair)
 
     def offer(self, job: Job) -> None:
         """Its input is not needed any more, and may tell how its network is to be cut."""

@@ -205,7 +205,7 @@ class BySize:
         )
 
     def _by_row(self, job: Job) -> bool:
-        return job.rows > 1 and job.network.index in self._costs.by_row
+        return job.rows > 1 and job.network.index in self._costs.by_row and job.even
 
     def _may(self, model: LoadedModel, job: Job) -> bool:
         """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""

@@ -117,9 +117,12 @@ class Execution:
         self.answers.fail_soon(job, error)
 
     def forget(self, job: Job) -> None:
-        """Tensors of a half-done request are not needed any more."""
+        """Tensors of a half-done request are not needed any more; what shared its batch begins anew."""
         if job.device >= 0 and job.block > 0:
             self._devices[job.device].tell({"kind": "forget", "request": job.number})
+        if job.together:
+            self.dispatcher.run_others(job)
+            asyncio.get_running_loop().call_soon(self.dispatcher.decide)
 
     def _told(self, device: int, job: Job, first: int, last: int) -> Run:
         self._ticket += 1

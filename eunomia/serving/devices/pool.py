@@ -109,7 +109,8 @@ class DevicePool:
         self.execution.portions.closed = True
         for job in self.dispatcher.waiting.jobs():
             self.dispatcher.withdraw(job)
-            self.answers.fail(job, Unavailable("the server is stopping"))
+            for member in [job, *job.together]:
+                self.answers.fail(member, Unavailable("the server is stopping"))
         for run in self.execution.running():
             for job in [run.job, *run.job.together]:
                 self.answers.fail(job, Unavailable("the server is stopping"))
@@ -342,6 +343,7 @@ class DevicePool:
         for job in self.dispatcher.waiting.jobs():
             if now_s > job.deadline_s and self.dispatcher.waiting.shown(job):
                 self.dispatcher.withdraw(job)
+                self.execution.forget(job)
                 why = "no device answers, and its deadline has passed"
                 self.answers.fail_soon(job, Unavailable(why, retry_after_s=LONGEST_PAUSE_S))
 

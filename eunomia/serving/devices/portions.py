@@ -67,6 +67,8 @@ class Portions:
             ]
         mine = rows_of(gathered.outputs, job.through, job.batch)
         if any(a["shape"] != b["shape"] for a, b in zip(tensors, mine, strict=True)):
+            if any(tensor["shape"][:1] != [job.batch] for tensor in tensors):  # as none of its trial
+                self._dispatcher.costs.by_row.discard(job.network.index)
             raise InputFailed(UNLIKE.format(job.network.name))
         memory = memoryview(self._arena.memory)
         return [(array_at(memory, a), array_at(memory, b)) for a, b in zip(tensors, mine, strict=True)]
@@ -86,9 +88,8 @@ class Portions:
             whole, gathered.slot = gathered.slot, NO_ROOM
             self._answers.finish(job, gathered.outputs, self._answers.leave(job), whole)
             return
-        job.through += job.batch
-        job.batch = min(job.batch, job.later)
-        job.later -= job.batch
+        job.go_on()
+        job.parts += 1
         job.payload.inputs = rows_of(gathered.inputs, job.through, job.batch)
         self._dispatcher.wait_again(job)
         if late:

@@ -3,7 +3,8 @@
 Then requests may share a run, and a request that is too long for one may have several (``portions``).
 
 A free first axis may as well be the tokens of one text: of a sum over it, attention along it or a recurrent layer, each
-request would have the others' part in its answer. No file says so; three rows are run together and one by one.
+request would have the others' part in its answer. No file says so; three rows are run together and one by one. Where a
+row takes little, many together: one may have its part in the answer to the seventh behind it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from eunomia.serving.devices.network import LoadedNetwork
 
 ROWS = 3
+MANY, MANY_S = 64, 0.06  # rows, over and over the same three; so long they may take
 TRIED_S = 0.1  # of longer networks nobody tries it, unless requests are to share runs
-NUMBERS = (0, 1, 2), (0, 1, 0)  # of the rows; some tables have two entries
+# Of the rows: whole numbers, and what others are multiplied by. What rows have of each other may show in large ones
+# alone; some tables have two entries, and some networks take no large number for an index.
+NUMBERS = ((0, 1, 2), (1.0, 16.0, 1000.0)), ((0, 1, 0), (1.0, 1.0, 1.0))
 ROUNDING = {
     "FP16": 1e-2,
     "BF16": 5e-2,
@@ -45,30 +49,43 @@ def rows_are_apart(network: LoadedNetwork) -> bool:
     """
     if not first_axis_is_free(network.ports):
         return False
-    for numbers in NUMBERS:
-        feed = {p["name"]: _rows(network, p, numbers) for p in network.ports["inputs"]}
+    for numbers, larger in NUMBERS:
+        feed = {p["name"]: _rows(network, p, numbers, larger) for p in network.ports["inputs"]}
         with contextlib.suppress(Exception):  # whatever it was that this network does not take
             return _answers_apart(network, feed)
     return False
 
 
 def _answers_apart(network: LoadedNetwork, feed: Feed) -> bool:
-    together = _answer(network, feed)
     alone = [_answer(network, {name: rows[n : n + 1] for name, rows in feed.items()}) for n in range(ROWS)]
-    for port in network.ports["outputs"]:
-        name, rounding = port["name"], ROUNDING.get(port["datatype"], USUAL_ROUNDING)
-        if not all(_alike(together[name], n, alone[n][name], rounding) for n in range(ROWS)):
+    for count in (ROWS, min(MANY, int(MANY_S / max(sum(network.block_s), 1e-6)))):
+        if count >= ROWS and not _as_alone(network, feed, alone, count):
             return False
     return any(one.tobytes() != alone[0][name].tobytes() for each in alone[1:] for name, one in each.items())
 
 
-def _rows(network: LoadedNetwork, port: Port, numbers: Sequence[int]) -> Tensor:
+def _as_alone(network: LoadedNetwork, feed: Feed, alone: Sequence[Feed], count: int) -> bool:
+    """Whether so many rows together are answered as each of them is."""
+    many = {name: np.resize(rows, (count, *rows.shape[1:])) for name, rows in feed.items()}
+    together = _answer(network, many)
+    for port in network.ports["outputs"]:
+        name, rounding = port["name"], ROUNDING.get(port["datatype"], USUAL_ROUNDING)
+        rows = together[name]
+        if rows.shape[:1] != (count,):
+            return False
+        if not all(_alike(rows, n, alone[n % ROWS][name], rounding) for n in range(count)):
+            return False
+    return True
+
+
+def _rows(network: LoadedNetwork, port: Port, numbers: Sequence[int], larger: Sequence[float]) -> Tensor:
     """Three rows, not all alike: as numbers of a table or as texts these."""
     shape = network.shapes.get(port["name"])
     size = (ROWS, *[1 if d < 0 else d for d in (shape or port["shape"])[1:]])
     kind, dtype = port["datatype"], DATATYPES[port["datatype"]]
     if dtype.kind == "f" or kind == "BF16":
-        return np.random.default_rng(1).random(size, np.float32).astype(dtype)
+        times = np.reshape(np.array(larger, np.float32), (-1, *[1] * (len(size) - 1)))
+        return (np.random.default_rng(1).random(size, np.float32) * times).astype(dtype)
     number = np.reshape(numbers, (-1, *[1] * (len(size) - 1))) + network.ones
     return np.broadcast_to(number.astype(str) if kind == BYTES else number, size).astype(dtype)
 
@@ -83,7 +100,7 @@ def _answer(network: LoadedNetwork, feed: Feed) -> dict[str, Tensor]:
 def _alike(together: Tensor, n: int, alone: Tensor, rounding: float) -> bool:
     """Whether row ``n`` of an output is the only row of the other, but for rounding."""
     row = together[n : n + 1]
-    if together.shape[:1] != (ROWS,) or row.shape != alone.shape:
+    if row.shape != alone.shape:
         return False
     if row.dtype.kind != "f" and row.dtype != BF16:
         return np.array_equal(row, alone)

@@ -90,7 +90,7 @@ class Admission:
         now_s = job.accepted_s
         refusals = self._refusals.setdefault(job.cost_row, _Refusals(now_s + FIRST_S))
         if now_s < refusals.probe_s:
-            refusals.had.append((job.pair, left_s / job.rows))
+            refusals.had.append((job.pair, left_s / job.all_rows))
             return True
         refusals.before = refusals.probe_s, refusals.pause_s
         refusals.pause_s = min(2.0 * refusals.pause_s, LONGEST_S)
@@ -103,10 +103,11 @@ class Admission:
         refusals = self._refusals.get(job.cost_row) if job.probe else None
         if refusals is None or not answered or job.attained_s <= 0.0:  # 0: in the batch of another
             return []
-        took_s = job.attained_s / (job.rows + job.through)
+        rows = job.rows + job.through
+        took_s = job.attained_s / rows
         wrong = [pair for pair, had_s in refusals.had if took_s <= had_s]
         refusals.had.clear()
-        if wrong or took_s <= _left_s(job) / job.rows:
+        if wrong or took_s <= _left_s(job) / rows:
             refusals.pause_s, refusals.probe_s = FIRST_S, self._state.clock.now_s() + FIRST_S
             self._state.costs.doubt(job.network, job.cost_row)
         return wrong

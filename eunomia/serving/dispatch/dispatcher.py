@@ -79,8 +79,7 @@ class Dispatcher(State):
 
     def _expect(self, job: Job) -> None:
         self.classify(job)
-        own_s = self.costs.rest_s(job.network, job.cost_row)[0][0] * job.batch
-        self.calm.arrived(job.deadline_s - job.accepted_s, own_s, self.clock.now_s())
+        self.calm.arrived(job.deadline_s - job.accepted_s, self.rest_s(job), self.clock.now_s())
 
     def _enter(self, job: Job) -> None:
         look_ahead.settle(self)
@@ -118,9 +117,11 @@ class Dispatcher(State):
         self.table.changed(pair)
 
     def wait_again(self, job: Job) -> None:
-        """A job whose run was lost starts again from its first block."""
-        job.block, job.device, job.worked_on = 0, -1, NOWHERE
-        job.work_s, job.expected_s, job.lost_s, job.usual_s, job.runs = 0.0, 0.0, 0.0, 0.0, 0
+        """A job whose run was lost starts again from its first block, or its next rows wait."""
+        job.block, job.device = 0, -1
+        if not job.through:  # else what its first rows took counts
+            job.work_s, job.expected_s, job.lost_s, job.usual_s, job.runs = 0.0, 0.0, 0.0, 0.0, 0
+            job.worked_on = NOWHERE
         self.classify(job)
         self.wait(job)
 
@@ -130,6 +131,15 @@ class Dispatcher(State):
         for member in members:
             member.group = None
             self.wait_again(member)
+
+    def run_others(self, job: Job) -> None:
+        """Those of its batch begin anew without it: it leaves between two blocks."""
+        members, job.together = job.together, []
+        for member in members:
+            if member.cancelled:
+                self.executor.dropped(member, "cancelled")
+            else:
+                self.wait_again(member)
 
     # --- what devices report -------------------------------------------------------------------------
 

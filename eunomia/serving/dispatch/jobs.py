@@ -27,7 +27,7 @@ class Job:
     in the mean. ``own_s``: of its last run, what it had of a processor. ``stuck``: so often its tensors found no room
     on the way to another device. ``unsure``: it was let in before anybody knew what its size takes. ``through``,
     ``later``: rows that have run before those of ``batch``, and that run after them, where all together would hold a
-    device for too long.
+    device for too long; ``parts``: so often some have begun.
     """
 
     pair: int
@@ -38,6 +38,7 @@ class Job:
     batch: int = 1
     through: int = 0
     later: int = 0
+    parts: int = 1
     urgency: float = (
         1.0  # at most 1: a client may put its own request behind its others, never before another's
     )
@@ -92,6 +93,17 @@ class Job:
     def all_rows(self) -> int:
         """Of its input."""
         return self.through + self.batch + self.later
+
+    def go_on(self) -> None:
+        """Its next rows are to run, from the first block on."""
+        self.through, self.block = self.through + self.batch, 0
+        self.batch = min(self.batch, self.later)
+        self.later -= self.batch
+
+    @property
+    def even(self) -> bool:
+        """Whether all of its inputs have as many rows: one row may stand for all of another input's."""
+        return all(sizes[:1] == (self.all_rows,) for _, sizes in self.shapes)
 
     @property
     def rows(self) -> int:

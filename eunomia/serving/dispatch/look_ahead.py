@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eunomia.serving.dispatch import runs
-from eunomia.serving.dispatch.jobs import RUNNING, Job
+from eunomia.serving.dispatch.jobs import NOWHERE, RUNNING, Job
 from eunomia.serving.dispatch.lanes import NEVER, Claim, Lane
 from eunomia.serving.dispatch.state import State
 
@@ -148,6 +148,7 @@ def choice(state: State, device: int, block: int, at_s: float) -> Claim | None:
     lane, job = state.lanes[device], state.lanes[device].job
     assert job is not None
     before, attained_s, took_s = job.block, job.attained_s, at_s - lane.start_s
+    rows = job.through, job.batch, job.later
     busy_s, last_request = lane.busy_s, lane.last_request
     if lane.next is not None:
         show(state, lane.next.job)
@@ -158,11 +159,15 @@ def choice(state: State, device: int, block: int, at_s: float) -> Claim | None:
             state.wait(job, device, news=False)
             if block < lane.last:
                 state.waiting.put_first(job)  # of two that are equally urgent, the one that runs goes on
+        elif job.later:
+            job.go_on()
+            state.wait(job, NOWHERE, news=False)
         return _first_for(state, device, at_s, job)
     finally:
         state.withdraw(job)
         lane.job, lane.busy_s, lane.last_request = job, busy_s, last_request
         job.block, job.attained_s, job.state = before, attained_s, RUNNING
+        job.through, job.batch, job.later = rows
         if lane.next is not None:
             hide(state, lane.next.job)
 

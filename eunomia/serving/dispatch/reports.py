@@ -130,7 +130,7 @@ def unstarted(state: State, device: int, follows: Job | None = None) -> None:
     lane.clear()
     members = (job, *job.together) if job.block == 0 else (job,)
     if job.block == 0:
-        job.together, job.start_s = [], math.nan
+        job.together, job.start_s = [], job.start_s if job.through else math.nan
         state.classify(job)
     for member in members:
         if member.cancelled:

@@ -59,7 +59,7 @@ def begin(state: State, job: Job, device: int, now_s: float) -> None:
     for member in (job, *job.together):
         state.withdraw(member)
         member.state = RUNNING
-        if job.block == 0:
+        if job.block == 0 and not job.through:
             member.start_s = now_s
     lane.job, lane.first, lane.start_s, lane.stopping, lane.followed = job, job.block, now_s, False, False
     lane.last, lane.due_s = lease(state, job, device, now_s)

@@ -48,7 +48,7 @@ class Recording:
         self._rows = np.zeros(kept, ROW)
         self._count = 0
         self._who: dict[tuple[str, str, str], int] = {}  # tenant, network, outcome -> number in the record
-        self._sizes: dict[tuple[int, int], int] = {}  # first row in the costs, blocks -> number in the record
+        self._sizes: dict[tuple[int, int, int], int] = {}  # as ``sizes`` has it -> its number
 
     def retired(self, request: Retired, now_s: float) -> None:
         """Note one."""
@@ -73,8 +73,8 @@ class Recording:
         self._count += 1
 
     @property
-    def sizes(self) -> list[tuple[int, int]]:
-        """Of every size, in order of numbers: where its block times stand in the costs, first row and blocks."""
+    def sizes(self) -> list[tuple[int, int, int]]:
+        """Of every size, in order of numbers: first row of its block times in the costs, blocks, and how often."""
         return list(self._sizes)
 
     def requests(self) -> list[Row]:

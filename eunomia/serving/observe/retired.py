@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import named
 
+MOST_PARTS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Retired:
@@ -25,7 +27,8 @@ class Retired:
     reach_s: float = 0.0  # from its acceptance until devices had their orders
     answer_s: float = 0.0  # from the end of its last run
     version: str = "1"  # of the network
-    size: tuple[int, int] = (0, 0)  # where the block times of its shape stand in the costs: first row, blocks
+    # Where the block times of its shape stand in the costs: first row, blocks; and how often it went through them.
+    size: tuple[int, int, int] = (0, 0, 1)
     work_s: float = 0.0  # of its blocks
     expected_s: float = 0.0  # that they take in the mean
     lost_s: float = 0.0  # before its runs
@@ -39,12 +42,18 @@ class Retired:
         return self.outcome in ("hit", "late")
 
 
+def _parts(job: Job) -> int:
+    """As often as it was to run, about: few numbers are told apart."""
+    count = job.parts + math.ceil(job.later / job.batch)
+    return int(min(2 ** round(math.log2(count)), MOST_PARTS))
+
+
 def retired_from(job: Job, tenant: str, model: str, outcome: str, now_s: float) -> Retired:
     """Of a job that has its answer now."""
     queue_s = (job.start_s if math.isfinite(job.start_s) else now_s) - job.arrival_s
     return Retired(
         tenant, model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
         job.all_rows, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
-        named(job.network.name)[1], (job.cost_row, job.network.blocks), job.work_s, job.expected_s,
+        named(job.network.name)[1], (job.cost_row, job.network.blocks, _parts(job)), job.work_s, job.expected_s,
         job.lost_s, job.usual_s, job.runs, job.worked_on,
     )  # fmt: skip

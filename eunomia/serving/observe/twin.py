@@ -103,11 +103,12 @@ def settings(service: Service) -> Json:
     }
 
 
-def times_of(costs: CostBook, first_row: int, blocks: int) -> list[list[float]]:
+def times_of(costs: CostBook, first_row: int, blocks: int, parts: int = 1) -> list[list[float]]:
     """Mean time of each block on each device; what is expected where none has run it, -1 where none ever will.
 
+    In several ``parts``, of some of the rows each, blocks follow each other so often, each for its part of the time.
     What a device was expected to take stays while it is away: it will be back, and the recording can be read.
     """
     rows = slice(first_row, first_row + blocks)
     mean_s = np.where(np.isfinite(costs.mean_s[rows]), costs.mean_s[rows], costs.known_s[rows])
-    return [[float(t) for t in row] for row in np.where(np.isfinite(mean_s), mean_s, -1.0)]
+    return [[float(t) for t in row] for row in np.where(np.isfinite(mean_s), mean_s / parts, -1.0)] * parts

@@ -79,7 +79,7 @@ class Holding:
         self._probes: dict[tuple[str, int], _Probe] = {}  # by tenant and network, since somebody loaded it
         self._said: set[int] = set()  # networks of which the log says that inputs are refused
         self.vain = Vain(state.clock)
-        self.unproven = Unproven(state, self._fits)
+        self.unproven = Unproven(state, self._fits, self.bound_s)
         self._seen_s: dict[
             tuple[str, int], float
         ] = {}  # what a run took that was far too long, by tenant and class
@@ -103,11 +103,11 @@ class Holding:
         if longest_s <= bound_s:
             return None
         found = self._under_way(grant.name, job) or self.explore(grant.name, job, bound_s)
-        if not isinstance(found, bool):
-            return found
-        if self._in_portions(grant.name, job, bound_s):
+        if self._in_portions(grant.name, job, bound_s):  # whatever becomes known of all its rows together
             self.vain.check(grant.name, job)
             return None
+        if not isinstance(found, bool):
+            return found
         if self._probed(grant.name, job, found=found):
             return None
         self._say(job, longest_s, bound_s)
@@ -122,9 +122,9 @@ class Holding:
         longest_s = self._state.costs.longest_s(job.network, job.cost_row) * job.rows
         return max(longest_s, self._seen_s.get((tenant, job.cost_row), 0.0))
 
-    def _fits(self, tenant: str, job: Job) -> bool:
+    def _fits(self, tenant: str, job: Job, bound_s: float) -> bool:
         """Whether it would be let in by what has been measured."""
-        costs, bound_s = self._state.costs, self._least(job, self.bound_s(tenant))
+        costs, bound_s = self._state.costs, self._least(job, bound_s)
         known = costs.evident(job.cost_row)
         return (known and self._longest_s(tenant, job) <= bound_s) or self._in_portions(tenant, job, bound_s)
 
@@ -144,7 +144,7 @@ class Holding:
         return False
 
     def _by_row(self, job: Job) -> bool:
-        return job.batch > 1 and job.network.index in self._state.costs.by_row
+        return job.batch > 1 and job.network.index in self._state.costs.by_row and job.even
 
     def _row_is_known(self, job: Job) -> bool:
         costs = self._state.costs

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from eunomia.serving.devices.answers import Answer, seen
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.dispatcher import EARLY_SHARE
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError, Unavailable
 from eunomia.serving.tenants.bodies import Bodies
@@ -109,6 +110,12 @@ class Unsized:
                 self._waiting[tenant] -= 1
         job.unsized_s = self._clock.now_s() - job.arrival_s
         if not done:
-            self._unproven.note(tenant, job, known)
+            if job.payload is None and not _impatient(job):  # who was let in before counts as any other
+                self._unproven.note(tenant, job, known)
             text = f"{tried} its time is not known before the request's deadline"
             raise Unavailable(text, retry_after_s=SOON_S)
+
+
+def _impatient(job: Job) -> bool:
+    """Whether its client's own timeout ends it long before its deadline: no promise is broken."""
+    return job.hard_timeout_s - job.arrival_s < EARLY_SHARE * (job.deadline_s - job.arrival_s)

@@ -87,7 +87,7 @@ class DevicePool:
 
     async def start(self) -> None:
         """Start every device; raises Unavailable."""
-        self._leave = await asyncio.to_thread(use, self._cache)
+        self._leave = use(self._cache)
         try:
             await asyncio.gather(*(device.start() for device in self._devices))
         except TimeoutError:
@@ -123,7 +123,7 @@ class DevicePool:
         for model in self.models.values():
             if model.chosen and model.key not in stay:
                 await asyncio.to_thread(drop_chosen, self._cache / f"{model.key}{BLOCKS}")
-        await asyncio.to_thread(self._leave)
+        self._leave()
         await asyncio.to_thread(self.answers.close)
         await asyncio.sleep(0)  # what has been copied reaches those who wait
         self.arena.close()

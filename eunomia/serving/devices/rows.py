@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eunomia.serving.devices.network import LoadedNetwork
 
 ROWS = 3
-MANY, MANY_S = 64, 0.06  # rows, over and over the same three; so long they may take
+MANY, MANY_S = 64, 0.02  # rows, over and over the same three; so long they may take
 TRIED_S = 0.1  # of longer networks nobody tries it, unless requests are to share runs
 # Of the rows: whole numbers, and what others are multiplied by. What rows have of each other may show in large ones
 # alone; some tables have two entries, and some networks take no large number for an index.

@@ -269,6 +269,10 @@ def test_who_waits_behind_a_trial_of_sizes_is_not_to_blame() -> None:
     watched.trial = None
     assert watched.after(0.3) == [-9] and watched.after(0.3) == [-9], "its own time begins now"
     assert watched.after(0.3) == [-9, 3]
+    short = Watched(trial=9)
+    assert short.after(0.3) == []
+    short.trial = None  # it is through before it has to end
+    assert [len(short.after(0.3)) for _ in range(3)] == [0, 0, 1] and short.said == [3]
     stuck = Watched(trial=9)
     stuck.after(0.6)
     assert stuck.after(GRACE_S + 0.01) == [-9, "kill"] and stuck.device.blameless

@@ -53,6 +53,7 @@ class _Seen:
     number: int = 0  # of what was to end
     heard_used_s: float = math.inf
     killed: bool = False
+    waits: bool = False  # behind a trial of sizes: its own time has not begun
 
 
 class Watching:
@@ -106,7 +107,7 @@ class Watching:
     def _look(self, device: Device, run: Run, now_s: float) -> float:
         """The device's processor time."""
         used_s, seen = device.used_s, self._seen.get(device.index)
-        if seen is None or seen.ticket != run.ticket or self._begins_late(device, run, seen):
+        if seen is None or seen.ticket != run.ticket or (seen.waits and not self._waits(device, run)):
             seen = self._seen[device.index] = self._first(device, run, used_s)
         if seen.ended_s == math.inf:
             held = used_s - seen.wanted_s > seen.held_s and used_s - seen.used_s > seen.well_s
@@ -134,7 +135,7 @@ class Watching:
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
         """What is foreseen of it, by processor time."""
-        seen = _Seen(run.ticket, math.inf, used_s, used_s)
+        seen = _Seen(run.ticket, math.inf, used_s, used_s, waits=self._waits(device, run))
         if device.spec.kind != "cpu":  # others compile for each new size
             return seen
         dispatcher, job = self._execution.dispatcher, run.job
@@ -154,10 +155,6 @@ class Watching:
     def _waits(self, device: Device, run: Run) -> bool:
         """Whether the run stands behind a trial of sizes."""
         return run.behind is not None and run.behind == self._ladder.tries_on(device.index)
-
-    def _begins_late(self, device: Device, run: Run, seen: _Seen) -> bool:
-        """Whether a trial has ended that it waited behind."""
-        return seen.ended_s < math.inf and not run.ended and not self._waits(device, run)
 
     def _end(self, device: Device, run: Run) -> int:
         """The run, or a trial of sizes that it waits behind: its number."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
@@ -15,14 +16,18 @@ import onnx
 import pytest
 
 from eunomia.core.arrays import Tensor
-from eunomia.core.errors import ModelError
+from eunomia.core.errors import ModelError, OutputError
 from eunomia.serving.blocks import plan
 from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.optimise import Optimised, content_key, optimise
 from eunomia.serving.devices.cutting import CHOSEN, Away, kept, prepare, refusal, told
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.prepare import FULL
+from eunomia.serving.devices.worker import full_disk_named
+from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.protocol.errors import Unavailable
 from tests import children
+from tests.serving.live import options, running
 from tests.serving.test_two_devices import Bench
 
 MANY = {"x": [64, 4]}
@@ -161,6 +166,33 @@ def test_a_full_disk_is_no_fault_of_the_file(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (
         FULL, f"cannot write '{tmp_path}/cache': File too large\n",
     ), done.stderr  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.ENOSPC, "cannot write '.*': the disk is full; free some space"), (errno.ENOENT, "weights")],
+)
+def test_at_the_start_a_full_disk_is_named_and_a_file_that_is_missing_stays(
+    tmp_path: Path, number: int, said: str
+) -> None:
+    with pytest.raises((OSError, OutputError), match=said), full_disk_named(tmp_path):
+        raise OSError(number, "weights.data is not there")
+
+
+def test_all_networks_that_find_no_room_at_the_start_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty lines of a traceback said so of the first one."""
+
+    async def load(self: Repository, name: str) -> None:
+        raise Unavailable(f"model '{name}' does not load: the disk is full")
+
+    monkeypatch.setattr(Repository, "load", load)
+    with pytest.raises(ModelError, match="'small' .* full\\nmodel 'other' .* full"):
+        settings = options(tmp_path)
+        entries = [*settings.networks, Entry("other", tmp_path / "small.onnx")]
+        with running(tmp_path, networks=entries):
+            pass
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,20 @@ and the last, a pipe, are inherited file descriptors. It opens no network connec
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 
 from eunomia.core.arrays import Tensor
+from eunomia.core.atomic import clear_output_errors
 from eunomia.core.workers import leave_signals_to_the_server
 from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.refusal import said
@@ -121,7 +124,8 @@ class Worker:
                 prepare_aside(*place, key, most_s)
             if most_s:
                 known["known_s"] = short_blocks(*place, most_s, key)
-            network = loader_of(message["backend"])(*place, message["whole_s"], **known)
+            with full_disk_named(Path(self._cache)):
+                network = loader_of(message["backend"])(*place, message["whole_s"], **known)
             if most_s and (longest_s := max(network.block_s)) > most_s:
                 text = "its blocks do not load with such inputs, and the whole is too long"
                 raise LongBlock(text, longest_s)
@@ -304,6 +308,18 @@ class Worker:
         if self._live.get(request) is live:  # else its client has left meanwhile, or it has begun anew here
             self._live.pop(request, None)
         return {"tensors": placed, "bytes": size}
+
+
+@contextlib.contextmanager
+def full_disk_named(cache: Path) -> Iterator[None]:
+    """An OSError for lack of room says where, and what to do; others, of files that are read, stay."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        with clear_output_errors(cache):
+            raise
 
 
 def kind_of(error: Exception) -> Message:

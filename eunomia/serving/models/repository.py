@@ -186,12 +186,12 @@ class Repository:
         return ports_of(self.entry(name, version))
 
     async def load_listed(self) -> None:
-        """Those of the server's file; raises Unavailable, or one ModelError with a line for each that does not load."""
+        """Those of the server's file; raises one ModelError with a line for each that does not load."""
         faults = list[str]()
         for entry in [entry for entry in self._entries.values() if not entry.found]:
             try:
                 await self.load(entry.name)
-            except BadRequest as error:
+            except (BadRequest, Unavailable) as error:
                 faults.append(str(error))
         if faults:
             raise ModelError("\n".join(faults))

@@ -131,7 +131,7 @@ class Holding:
     def _in_portions(self, tenant: str, job: Job, bound_s: float) -> bool:
         """Whether it runs a few rows at a time instead, as many as are known to be short; it is changed to do so."""
         costs, whole, cost_row = self._state.costs, job.batch, job.cost_row
-        if job.probe or not self._by_row(job):
+        if not self._by_row(job):
             return False
         known = self._row_is_known(job)
         while job.batch > 1:
@@ -139,6 +139,7 @@ class Holding:
             self._state.classify(job)
             if (known or costs.evident(job.cost_row)) and self._longest_s(tenant, job) <= bound_s:
                 job.later, job.unsure = whole - job.batch, False
+                job.probe = False  # of all rows together
                 return True
         job.batch, job.cost_row = whole, cost_row
         return False

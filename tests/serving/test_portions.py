@@ -85,6 +85,7 @@ def test_all_rows_are_answered_together_in_their_order(tmp_path: Path) -> None:
         assert part.one.attained_s == 9.0 and part.empty()
         assert part.one.start_s == 0.0, "of its first rows: until then it waited"
         assert (part.one.work_s, part.one.runs) == (9.0, 3), "of all rows, as in its recording"
+        assert part.one.expected_s == 15.0, "of one second a block and row"
 
     asyncio.run(main())
 
@@ -103,6 +104,20 @@ def test_its_next_rows_are_in_sight_of_the_policy_before_the_last_have_run(tmp_p
         part.one.later = 0
         claim = look_ahead.choice(part.pool.dispatcher, part.order()[0], part.network.blocks, 3.0)
         assert claim is not None and claim.job is late
+
+    asyncio.run(main())
+
+
+def test_what_an_estimate_said_is_no_sign_of_a_busy_machine(tmp_path: Path) -> None:
+    """The page called a machine busy where a size ran for the first time, as it had been thought shorter."""
+
+    async def main() -> None:
+        part = Part(tmp_path)
+        part.pool.costs._evident.clear()
+        for _ in range(3):
+            part.run()
+            part.pool.costs._evident.add(part.network.first_row)
+        assert retired_from(part.one, "gold", "net", "hit", 0.0).expected_s == 0.0
 
     asyncio.run(main())
 

@@ -56,7 +56,9 @@ def done(
     job.attained_s += took_s
     if work_s is not None:
         job.work_s += work_s
-        job.expected_s += state.costs.expected_s(job.cost_row, lane_first, next_block, device) * job.rows
+        known = state.costs.evident(job.cost_row)  # else it is an estimate, which says nothing of the machine
+        usual_s = state.costs.expected_s(job.cost_row, lane_first, next_block, device) * job.rows
+        job.expected_s += usual_s if known else -math.inf
         job.worked_on = device if job.worked_on in (NOWHERE, device) else SEVERAL
         for member in (job, *job.together) if job.together else ():
             member.worked_on = SEVERAL

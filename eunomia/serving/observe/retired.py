@@ -30,7 +30,7 @@ class Retired:
     # Where the block times of its shape stand in the costs: first row, blocks; and how often it went through them.
     size: tuple[int, int, int] = (0, 0, 1)
     work_s: float = 0.0  # of its blocks
-    expected_s: float = 0.0  # that they take in the mean
+    expected_s: float = 0.0  # that they take in the mean; 0 where nobody knows
     lost_s: float = 0.0  # before its runs
     usual_s: float = 0.0  # that such starts lose in the mean
     runs: int = 0
@@ -54,6 +54,6 @@ def retired_from(job: Job, tenant: str, model: str, outcome: str, now_s: float) 
     return Retired(
         tenant, model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
         job.all_rows, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
-        named(job.network.name)[1], (job.cost_row, job.network.blocks, _parts(job)), job.work_s, job.expected_s,
-        job.lost_s, job.usual_s, job.runs, job.worked_on,
+        named(job.network.name)[1], (job.cost_row, job.network.blocks, _parts(job)), job.work_s,
+        max(job.expected_s, 0.0), job.lost_s, job.usual_s, job.runs, job.worked_on,
     )  # fmt: skip

@@ -162,15 +162,7 @@ class Cut:
         self.loading.models["net"] = self.model
 
     def job(self, length: int, rows: int = 1) -> Any:
-        return SimpleNamespace(
-            network=self.model.network,
-            cost_row=0,
-            rows=rows,
-            shapes=(("x", (rows, length)),),
-            sizes=(),
-            pair=0,
-            even=True,
-        )
+        return Job(0, self.model.network, 0.0, batch=rows, shapes=(("x", (rows, length)),), cost_row=0)
 
     def asked(self, length: int, tenant: str = "gold", rows: int = 1) -> bool:
         """Whether a request of that length has to wait for a cut, which is then made."""
@@ -274,7 +266,7 @@ def test_inputs_that_have_no_rows_in_common_keep_their_sizes() -> None:
         {"name": name, "datatype": "FP32", "shape": shape}
         for name, shape in (("edge", [-1]), ("ends", [2, -1]), ("x", [-1, 4]))
     ]
-    job = SimpleNamespace(**vars(cut.job(4, rows=900)))
+    job = cut.job(4, rows=900)
     job.shapes = ("edge", (900,)), ("ends", (2, 900)), ("x", (60, 4))
     cut.run_s = 1e-4
 

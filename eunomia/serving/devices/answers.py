@@ -95,9 +95,7 @@ class Answers:
         self.sizes: dict[
             tuple[int, int], int
         ] = {}  # of the last answer, by pair and class, where it was large
-        self.entering: set[Job] = (
-            set()
-        )  # those whose tensors are being copied in, or rows of their answers together
+        self.entering = set[Job]()  # whose tensors are being copied in, or rows of whose answers together
         self._large: dict[int, tuple[str, int]] = {}  # by offset: outputs that came later than their run
         self.on_retired: Callable[[Job, str], ServingError | None] = lambda job, outcome: (
             None

@@ -197,15 +197,9 @@ class BySize:
 
     def _rows_do(self, job: Job, bound_s: float) -> bool:
         """Whether single rows are short, and all that has more can run row by row."""
-        row = self._costs.row_of(job.network, 1, job.sizes, job.pair) if self._by_row(job) else job.cost_row
-        return (
-            row != job.cost_row
-            and self._costs.evident(row)
-            and self._costs.longest_s(job.network, row) <= bound_s
-        )
-
-    def _by_row(self, job: Job) -> bool:
-        return job.rows > 1 and job.network.index in self._costs.by_row and job.even
+        costs = self._costs
+        row = job.row_of_one(costs) if job.divides(costs) else None
+        return row is not None and costs.evident(row) and costs.longest_s(job.network, row) <= bound_s
 
     def _may(self, model: LoadedModel, job: Job) -> bool:
         """Whether this is a network with sizes that nobody gave, which can be cut here for a row of this input."""
@@ -226,7 +220,7 @@ class BySize:
             rows * self._costs.least_s(job.network, first_row)
             for rows, first_row in ((job.rows, job.cost_row), (job.network.rows, job.network.first_row))
         )
-        if takes_s > LONGEST_S or self._by_row(job):
+        if takes_s > LONGEST_S or job.divides(self._costs):
             leading = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
             shapes, takes_s = with_rows_of(tried, shapes, leading), takes_s * job.network.rows / job.rows
         larger = elements(shapes) > elements(tried) or takes_s > LONGER * tried_s

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from eunomia.serving.dispatch.costs import Network
+from eunomia.serving.dispatch.costs import CostBook, Network
 
 WAITING, RUNNING, GONE = "waiting", "running", "gone"
 NOWHERE, SEVERAL = -1, -2  # in place of a device
@@ -104,6 +104,14 @@ class Job:
     def even(self) -> bool:
         """Whether all of its inputs have as many rows: one row may stand for all of another input's."""
         return all(sizes[:1] == (self.all_rows,) for _, sizes in self.shapes)
+
+    def divides(self, costs: CostBook) -> bool:
+        """Whether a few of its rows may run at a time."""
+        return self.batch > 1 and self.network.index in costs.by_row and self.even
+
+    def row_of_one(self, costs: CostBook) -> int:
+        """Where the block times begin of an input with one of its rows."""
+        return costs.row_of(self.network, 1, self.sizes, self.pair)
 
     @property
     def rows(self) -> int:

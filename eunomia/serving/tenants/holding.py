@@ -131,9 +131,9 @@ class Holding:
     def _in_portions(self, tenant: str, job: Job, bound_s: float) -> bool:
         """Whether it runs a few rows at a time instead, as many as are known to be short; it is changed to do so."""
         costs, whole, cost_row = self._state.costs, job.batch, job.cost_row
-        if not self._by_row(job):
+        if not job.divides(costs):
             return False
-        known = self._row_is_known(job)
+        known = costs.evident(job.row_of_one(costs))
         while job.batch > 1:
             job.batch = (job.batch + 1) // 2
             self._state.classify(job)
@@ -143,13 +143,6 @@ class Holding:
                 return True
         job.batch, job.cost_row = whole, cost_row
         return False
-
-    def _by_row(self, job: Job) -> bool:
-        return job.batch > 1 and job.network.index in self._state.costs.by_row and job.even
-
-    def _row_is_known(self, job: Job) -> bool:
-        costs = self._state.costs
-        return costs.evident(costs.row_of(job.network, 1, job.sizes, job.pair))
 
     def too_long(self, tenant: str, job: Job) -> bool:
         """Whether one that was let in, and is no probe, would not be by what is known now."""
@@ -219,7 +212,10 @@ class Holding:
         probe = self._probes.get(self._key(grant.name, job.network))
         if longest_s <= bound_s or probe is None or job.accepted_s >= probe.due_s:
             return
-        if self._in_portions(grant.name, job, bound_s) or (self._by_row(job) and not self._row_is_known(job)):
+        costs = self._state.costs
+        if self._in_portions(grant.name, job, bound_s) or (
+            job.divides(costs) and not costs.evident(job.row_of_one(costs))
+        ):
             return
         if not self.helped(grant.name, job):
             self.unproven.note(grant.name, job)
@@ -249,8 +245,7 @@ class Holding:
 
         One that took its device down, or had to be ended there, counts however short its run was.
         """
-        held_s, bound_s = job.attained_s / job.network.blocks, self.bound_s(tenant)
-        held_s /= 1.0 + job.through / job.batch
+        held_s, bound_s = job.attained_s / (job.network.blocks * job.parts), self.bound_s(tenant)
         if bound_s == math.inf or (not job.felled and held_s <= self._least(job, bound_s)):
             return False
         self.vain.close(tenant, job, CRASHED_S if job.crashed else held_s)

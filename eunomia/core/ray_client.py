@@ -37,6 +37,7 @@ def connect(address: str = LOCAL, cpus: int | None = None) -> bool:
         elif os.environ.get("RAY_ADDRESS"):
             ray.init(**quiet)
         else:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster of ours tells nobody of its use
             ray.init("local", num_cpus=cpus, include_dashboard=False, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
         why = str(error).strip() or type(error).__name__

@@ -584,6 +584,24 @@ def test_where_pieces_do_not_run_it_stays_whole(tmp_path: Path, monkeypatch: pyt
     assert again.blocks == 1 and again.block_s != [UNTRIED_S]
 
 
+def test_where_many_pieces_find_no_room_fewer_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine nodes took longer, more pieces were made than had room, and it stayed whole for good."""
+    file, cache, load, most = str(tmp_path / "chain.onnx"), str(tmp_path / "cache"), sessions_of, 40
+
+    def sessions(cut: CutNetwork) -> Any:
+        if len(cut.blocks) > most:
+            raise MemoryError("std::bad_alloc")
+        return load(cut)
+
+    Path(file).write_bytes(chain(64, 100))
+    whole = kept("", cache, {}, BLOCK_S, load_network(file, cache, {}, BLOCK_S).ports["key"])
+    monkeypatch.setattr(asked, "sessions_of", sessions)
+    monkeypatch.setattr(
+        asked, "node_times_s", lambda optimised, feed: [BLOCK_S] * len(optimised.model.graph.node)
+    )
+    assert whole is not None and 1 < len(cut_anew(whole, BLOCK_S, FEED, scratch(tmp_path)).blocks) <= most
+
+
 def test_what_is_too_long_waits_while_its_network_is_cut_by_what_another_brought(tmp_path: Path) -> None:
     """It had 413, and a moment later the same input ran."""
 

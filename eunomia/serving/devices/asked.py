@@ -54,6 +54,7 @@ from eunomia.serving.devices.strings import Strings
 
 POLITE = 13  # a core that is never idle gives it some 5 % of its time
 MOST_S, MOST_USED_S = 600.0, 30  # on the clock, and of processor time: an input may be made to run for ever
+LONGER = 1.0, 2.0, 4.0, 8.0  # targets that a block takes, tried in turn
 ROOM, MEMORY = 64 * 1024**2, 512 * 1024**2  # bytes, besides the network: of each file, and in all
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 COPIED = b"."  # what it says once the input is its own
@@ -135,7 +136,8 @@ def _copy(memory: memoryview, tensor: Placed) -> Tensor:
 def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, scratch: Path) -> CutNetwork:
     """The same network in the cache, cut by the times of an input; in one block if its pieces do not run.
 
-    ``scratch``: a folder there for all that is not whole yet. Raises TooManySteps, and what the runtime raises.
+    Each piece takes memory of its own: where so many find no room, they are made longer. ``scratch``: a folder there
+    for all that is not whole yet. Raises TooManySteps, and what the runtime raises.
     """
     import onnx
 
@@ -146,10 +148,11 @@ def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, scratch: Path) -> Cut
     times_s = node_times_s(optimised, feed)
     if not any(times_s):
         raise TooManySteps(STEPS)
-    plan = cut_by(optimised, times_s, target_s)
-    if len(plan.blocks) > 1:
-        with contextlib.suppress(Exception):  # a piece may lack shapes that the whole has
-            return _measured(plan, optimised, cut, target_s, feed)
+    for longer in LONGER:
+        plan = cut_by(optimised, times_s, longer * target_s)
+        if len(plan.blocks) > 1:
+            with contextlib.suppress(Exception):  # a piece may lack shapes that the whole has
+                return _measured(plan, optimised, cut, target_s, feed)
     return _measured(uncut(optimised), optimised, cut, target_s, feed)
 
 

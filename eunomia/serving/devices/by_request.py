@@ -182,7 +182,14 @@ class ByRequest:
             cut = await cut_beside(order, held.close)
             model.took_s = sum(seconds for *_, seconds in cut.blocks)
             if len(cut.blocks) == 1:
-                log.info("'%s' stays whole: a request's input takes %.1f ms", name, 1e3 * model.took_s)
+                long = model.took_s >= WORTH * self._loading.target_s
+                log.log(
+                    logging.WARNING if long else logging.INFO,
+                    "'%s' stays whole: a request's input takes %.1f ms%s",
+                    name,
+                    1e3 * model.took_s,
+                    ", and pieces of it do not run or find no room" if long else "",
+                )
             async with self.turn:
                 now = self._loading.models.get(name)  # loaded anew, perhaps, and as this one was
                 if now is not None and now.key == model.key != cut.name and len(cut.blocks) > 1:

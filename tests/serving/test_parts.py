@@ -1,4 +1,4 @@
-"""Over TLS a large answer leaves in parts, one in a turn: written at once, it is encrypted at once."""
+"""A large answer leaves in parts, one in a turn: written at once, it is encrypted, or copied, at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from eunomia.serving.fronts.exchange import HttpExchange
 from eunomia.serving.fronts.lane import Lane, Mode
-from eunomia.serving.fronts.parts import PART, Parts
+from eunomia.serving.fronts.parts import PART, PLAIN, Parts
 from tests.serving.wire import MIB, Deaf, Encrypted, Wire, is_gone_after, lane
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
@@ -26,12 +26,12 @@ class Answered:
         """Its client has gone."""
 
 
-def answered(wire: Wire) -> Lane:
+def answered(wire: Wire, body: bytes = BODY) -> Lane:
     """A connection whose request has just got a large answer."""
     one = lane()
     one.connection_made(wire)
     one._exchange, one._mode = cast(HttpExchange, Answered()), Mode.BUSY
-    one._answered([HEAD % len(BODY), memoryview(BODY)])
+    one._answered([HEAD % len(body), memoryview(body)])
     return one
 
 
@@ -49,9 +49,10 @@ def held(one: Lane) -> int:
     return cast(Deaf, one._inference.service).bodies.held.get("gold", 0)
 
 
-def test_each_turn_encrypts_one_part() -> None:
+@pytest.mark.parametrize("kind", [Encrypted, Wire])
+def test_each_turn_takes_one_part(kind: type[Wire]) -> None:
     async def main() -> None:
-        wire = Encrypted()
+        wire = kind()
         one = answered(wire)
         assert one._mode is Mode.BUSY and held(one) > len(BODY)
         await turns(wire)
@@ -97,11 +98,12 @@ def test_of_a_client_that_has_gone_nothing_stays() -> None:
     assert is_gone_after(main)
 
 
-def test_without_tls_the_system_gets_it_whole() -> None:
+def test_without_tls_the_system_gets_a_smaller_one_whole() -> None:
     async def main() -> None:
-        wire = Wire()
-        assert answered(wire)._mode is Mode.HEAD
-        assert wire.sent == [HEAD % len(BODY) + BODY]
+        wire, head = Wire(), HEAD % PLAIN
+        body = BODY[: PLAIN - len(head)]
+        assert answered(wire, body)._mode is Mode.HEAD
+        assert wire.sent == [HEAD % len(body) + body]
 
     asyncio.run(main())
 

@@ -21,7 +21,7 @@ from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.lingering import close_slowly, say_no_more
 from eunomia.serving.fronts.mode import Mode
-from eunomia.serving.fronts.parts import Leaving
+from eunomia.serving.fronts.parts import PLAIN, Leaving
 from eunomia.serving.fronts.still_there import StillThere
 from eunomia.serving.fronts.untaken import Untaken
 from eunomia.serving.fronts.waiting import Waiting
@@ -73,7 +73,7 @@ class Lane(InTurn):
         self._untaken = Untaken()  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
         self._there: StillThere | None = None  # of a client that sends no more
-        self._parts: Leaving | None = None  # of a large answer over TLS
+        self._parts: Leaving | None = None  # of a large answer
 
     def _received(self, data: bytes) -> None:
         if not data:
@@ -258,7 +258,7 @@ class Lane(InTurn):
                 self._waits_to_leave(size, exchange.tenant)
             except ServingError as error:
                 pieces = failure(error)
-            if not self._plain:
+            if size > PLAIN or not self._plain:
                 self._send_in_parts(self._with_end(pieces))
                 return
         self._send(pieces)

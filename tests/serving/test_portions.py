@@ -15,7 +15,7 @@ from eunomia.serving.dispatch import look_ahead
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.observe.retired import retired_from
-from eunomia.serving.protocol.errors import Cancelled, InputFailed, Refused, TooLarge, Unavailable
+from eunomia.serving.protocol.errors import Cancelled, Refused, TooLarge, TooLong, Unavailable
 from tests.patience import until_async
 from tests.serving.live import GOLD, ask, running
 from tests.serving.test_holding import BRONZE, Desk
@@ -181,7 +181,7 @@ def test_between_two_portions_it_may_end(
         part.run()
         await until_async(lambda: part.rows() == part.input[2:4].tolist())
         part.run(width=3)
-        await ended(InputFailed)
+        await ended(TooLong)
         assert part.network.index in part.pool.costs.by_row, "another input may be answered alike"
 
     async def no_rows() -> None:
@@ -189,7 +189,7 @@ def test_between_two_portions_it_may_end(
         tensors, _ = place([("y", np.zeros((3, WIDTH), np.float32))], slot.offset)
         part.run(tensors=tensors)
         part.pool.arena.release(slot)
-        await ended(InputFailed)
+        await ended(TooLong)
         assert part.network.index not in part.pool.costs.by_row, "two rows were answered by three"
 
     for story in (gone, stopping, full, unlike, no_rows):

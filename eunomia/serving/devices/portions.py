@@ -21,10 +21,11 @@ from eunomia.serving.devices.messages import DATATYPES, Placed, array_at
 from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import Cancelled, InputFailed, ServingError, Unavailable
+from eunomia.serving.protocol.errors import Cancelled, ServingError, TooLong, Unavailable
 
 UNLIKE = (
-    "network '{}' answers rows of this input in different shapes, and all would hold a device for too long"
+    "network '{}' answers rows of this input in different shapes, and all would hold a device for too long: "
+    "send fewer rows"
 )
 
 
@@ -69,7 +70,7 @@ class Portions:
         if any(a["shape"] != b["shape"] for a, b in zip(tensors, mine, strict=True)):
             if any(tensor["shape"][:1] != [job.batch] for tensor in tensors):  # as none of its trial
                 self._dispatcher.costs.by_row.discard(job.network.index)
-            raise InputFailed(UNLIKE.format(job.network.name))
+            raise TooLong(UNLIKE.format(job.network.name))
         memory = memoryview(self._arena.memory)
         return [(array_at(memory, a), array_at(memory, b)) for a, b in zip(tensors, mine, strict=True)]
 

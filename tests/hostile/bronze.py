@@ -85,7 +85,7 @@ class Bronze:
         """The next answer, noted."""
         async with asyncio.timeout(WAIT_S):
             head = await line[0].readuntil(b"\r\n\r\n")
-            length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
+            length = int(head.lower().partition(b"\r\ncontent-length:")[2].split(b"\r\n")[0] or 0)
             body = await line[0].readexactly(length)
         self.note(head.split(b" ", 2)[1].decode(), sentence_of(body))
         return body

@@ -15,9 +15,9 @@ def frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
     return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
 
 
-def literal(name: str, value: str) -> bytes:
-    """One header, in no table."""
-    return b"\0" + _text(name) + _text(value)
+def literal(name: str, value: str, *, kept: bool = False) -> bytes:
+    """One header; ``kept``: in the server's table."""
+    return (b"\x40" if kept else b"\0") + _text(name) + _text(value)
 
 
 def _text(text: str) -> bytes:

@@ -220,12 +220,27 @@ def test_strings_are_bounded_and_texts() -> None:
         ("FP32", np.ones([1] * 17).tolist(), "its lists are nested too deeply: at most 16 in one another are taken"),
         ("FP32", json.loads("[" * 99 + "]" * 99), "its lists are nested too deeply"),
         ("BYTES", [["a"], ["b", "c"]], "lists inside it differ in length"),
+        ("FP32", [[float("inf")], [1e300]], "1e+300 is no value of FP32: numbers from -3.40282e+38 to 3.40282e+38 are"),
+        ("FP32", [-1e39, 1e39], "-1e+39 is no value of FP32"),
+        ("FP32", [10**40, 1], "1e+40 is no value of FP32"),
+        ("FP16", [float("nan"), 70000], "70000.0 is no value of FP16: numbers from -65504 to 65504 are taken"),
+        ("FP16", [1, 70000], "70000 is no value of FP16"),
+        ("BF16", [3.4e38, 1], "3.4e+38 is no value of BF16: numbers from -3.38953e+38 to 3.38953e+38 are taken"),
     ],
 )  # fmt: skip
 def test_what_is_no_value_of_its_type_is_shown(datatype: str, data: Any, says: str) -> None:
     with pytest.raises(BadRequest) as caught:
         array_of_json("t", datatype, (2,), data)
     assert says in str(caught.value) and len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("datatype", ["FP16", "BF16", "FP32", "FP64"])
+def test_what_is_written_as_infinite_stays_so(datatype: str) -> None:
+    """What is finite and too large for the type is refused; the largest that it rounds to is not."""
+    given = [float("inf"), -float("inf"), float("nan"), 1.0]
+    np.testing.assert_array_equal(array_of_json("t", datatype, (4,), given).astype(float), given)  # type: ignore[union-attr]
+    most = float(ml_dtypes.finfo(DATATYPES[datatype]).max)
+    assert array_of_json("t", datatype, (1,), [most]).astype(float) == most  # type: ignore[union-attr]
 
 
 def test_whole_numbers_beyond_64_bits_are_numbers() -> None:

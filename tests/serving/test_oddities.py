@@ -22,6 +22,7 @@ from eunomia.serving.devices.messages import MAX_TENSORS
 from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.fronts.lane import Mode
 from eunomia.serving.models.repository import Entry
+from eunomia.serving.protocol.checks import other_names
 from eunomia.serving.protocol.infer import check_tensor
 from eunomia.serving.protocol.numbers import holds_truth
 from eunomia.serving.server import Server
@@ -78,6 +79,24 @@ def test_a_long_name_is_served_and_an_input_with_a_default_is_explained(server: 
         "keeps it, and others are unknown"
     )
     assert infer(server, "default", tensor("x", 2))[1]["outputs"][0]["data"] == [1.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "says"),
+    [
+        (["x"], ["X"], "input 'x' is missing (did you mean it by 'X'?); model 'm' takes the inputs x; given: X"),
+        (["image", "mask"], ["imag", "q"], "input 'image' is missing (did you mean it by 'imag'?); input 'mask' is "
+         "missing; model 'm' takes the inputs image, mask; given: imag, q; leave out q: an input to which the file"),
+        (["x"], [], "input 'x' is missing; model 'm' takes the inputs x; given: none"),
+        (["x"], ["d"], "input 'x' is missing; model 'm' takes the inputs x; given: d; leave out d: an input to"),
+        (["ab1", "ab2"], ["ab3"], "input 'ab1' is missing (did you mean it by 'ab3'?); input 'ab2' is missing; model"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said_before_what_is_too_much(
+    wanted: list[str], given: list[str], says: str
+) -> None:
+    """As it was, one letter that was large was called an unknown input, and no more."""
+    assert other_names("m", set(wanted), set(given)).startswith(says)
 
 
 def test_an_output_that_is_a_weight_is_answered(server: Server, tmp_path: Path) -> None:

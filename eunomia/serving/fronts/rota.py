@@ -45,6 +45,11 @@ class Rota:
         """Whether this turn has taken up enough."""
         return self.turns.spent_s > self._most_s
 
+    @property
+    def full(self) -> bool:
+        """The same, with what it has left to the next turn."""
+        return self.turns.spent_s + self._owed_s > self._most_s
+
     def do(self, who: str, work: Callable[[], None]) -> None:
         """Now, or in a later turn."""
         self.begin()
@@ -80,7 +85,7 @@ class Rota:
                 self._circle.take()()
             except Exception:  # of one: the others go on
                 log.exception("what waited for its turn failed")
-            if self.over or self.turns.spent_s + self._owed_s > self._most_s:
+            if self.full:
                 break
         if self._rest_s:
             self._rested_s = asyncio.get_running_loop().time() + self._rest_s

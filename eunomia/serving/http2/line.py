@@ -12,6 +12,8 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.rota import Rota
@@ -99,10 +101,9 @@ class Line(Framed):
         """Nobody waits for an answer any more."""
         if self._idle is not None:
             self._idle.cancel()
-        for call in [*self.calls.values()]:
-            call.lost()
-        self.outlet.end()
-        self._heads = NO_HEADS
+        self.outlet.unstick()
+        self.outlet.transport, self._heads = None, NO_HEADS
+        self.end_each(chain([call.lost for call in self.calls.values()], [self.outlet.end]))
 
     def pause_writing(self) -> None:
         """The client takes less than it is sent."""
@@ -162,9 +163,8 @@ class Line(Framed):
         if fault.stream:
             self._hear_no_more()
             return
-        for call in [*self.calls.values()]:
-            call.lost()
         self.close()
+        self.end_each(iter([call.lost for call in self.calls.values()]))
 
     def _tell(self, fault: Fault) -> None:
         """The call that hears why."""
@@ -175,10 +175,10 @@ class Line(Framed):
     def _hear_no_more(self) -> None:
         """What comes is not understood any more, but a proxy's other calls, as far as they are here, are answered."""
         self._leaves = self.deaf = True
-        for call in [*self.calls.values()]:
-            if not call.half:
-                call.cut(Code.REFUSED_STREAM if call.awaited else Code.CANCEL)
-        self._end_if_idle()
+        half = [call for call in self.calls.values() if not call.half]
+        codes = [Code.REFUSED_STREAM if call.awaited else Code.CANCEL for call in half]
+        cuts = [partial(call.cut, code) for call, code in zip(half, codes, strict=True)]
+        self.end_each(iter([*cuts, self._end_if_idle]))
 
     def is_eof(self) -> bool:
         """Whether there is a call of which more has come than bytes."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 from eunomia.serving.fronts.address import place_of
@@ -18,6 +19,7 @@ from eunomia.serving.tenants.circle import STRANGERS
 
 LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client has read why it is turned away; what it still sends
 READ_S, READ_TLS_S = 1e-4, 5e-4  # of the next turn's processor, for one connection that is read again
+TASK_S = 1e-4  # the same, for a call that ends: it may have a task, which ends then
 
 
 class InTurn(Standing, asyncio.Protocol):
@@ -170,6 +172,15 @@ class InTurn(Standing, asyncio.Protocol):
     def join(self, work: Callable[[], None]) -> None:
         """In a turn of its own."""
         self._rota.join(self.who, work)
+
+    def end_each(self, ends: Iterator[Callable[[], None]]) -> None:
+        """Of many calls: as many as this turn has time for, in their order, and the others in later ones."""
+        for end in ends:
+            end()
+            self._rota.owe(TASK_S)
+            if self._rota.full:
+                self.join(partial(self.end_each, ends))
+                return
 
     def go(self) -> None:
         """The turn that it waited for."""

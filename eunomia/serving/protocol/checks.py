@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
+from difflib import get_close_matches
 
 from eunomia.serving.devices.answers import Inputs
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Ports
@@ -13,6 +14,7 @@ from eunomia.serving.protocol.ranking import check_classes
 
 FILES = ("file:...",)  # what a load has that is too large to be read
 KEPT = "leave out {}: an input to which the file gives a default keeps it, and others are unknown"
+LIKE, LETTERS = 3, 40  # names, and letters of them, that are compared: that takes longest of all in a refusal
 BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
 
 
@@ -25,10 +27,7 @@ def check_inputs(
     """
     wanted = {port["name"]: port for port in ports["inputs"]}
     if set(wanted) != set(inputs):
-        given = ", ".join(sorted(inputs)) or "none"
-        unknown = ", ".join(sorted(set(inputs) - set(wanted)))
-        text = f"model '{model}' takes the inputs {', '.join(sorted(wanted))}; given: {given}"
-        raise BadRequest(f"{text}; {KEPT.format(unknown)}" if unknown else text)
+        raise BadRequest(other_names(model, wanted.keys(), inputs.keys()))
     batch = 1
     for name, array in inputs.items():
         port = wanted[name]
@@ -57,6 +56,29 @@ def check_inputs(
                 f"input '{name}' has shape {list(array.shape)}: it is empty, which empty = true in {options} allows"
             )
     return batch
+
+
+def other_names(model: str, wanted: Set[str], given: Set[str]) -> str:
+    """What is missing and what is too much; a name that is like a missing one may stand for it."""
+    missing, unknown = sorted(wanted - given), sorted(given - wanted)
+    meant, words = set[str](), list[str]()
+    for name in missing:
+        near = like(name, [one for one in unknown if one not in meant]) if len(words) < LIKE else None
+        words.append(f"input '{name}' is missing" + (f" (did you mean it by '{near}'?)" if near else ""))
+        meant |= {near} if near else set()
+    words.append(
+        f"model '{model}' takes the inputs {', '.join(sorted(wanted))}; given: {', '.join(sorted(given)) or 'none'}"
+    )
+    if useless := ", ".join(name for name in unknown if name not in meant):
+        words.append(KEPT.format(useless))
+    return "; ".join(words)
+
+
+def like(name: str, others: Sequence[str]) -> str | None:
+    """One of a few names that hardly differs from this one."""
+    near = {one[:LETTERS].lower(): one for one in others[:LIKE]}
+    found = get_close_matches(name[:LETTERS].lower(), near, n=1)
+    return near[found[0]] if found else None
 
 
 def named_twice(request: InferRequest) -> BadRequest:

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 
+import ml_dtypes
 import numpy as np
 
 from eunomia.core.arrays import Tensor
@@ -58,7 +59,19 @@ def _numbers(datatype: str, data: object) -> Tensor:
         wrong = next(value for value in array.ravel().tolist() if not is_value(datatype, value))
         raise ValueError(no_value(datatype, wrong))
     with np.errstate(over="ignore"):
-        return array.astype(dtype)
+        found = array.astype(dtype)
+    if not (whole or datatype == "BOOL"):
+        _check_finite(datatype, array, found)
+    return found
+
+
+def _check_finite(datatype: str, given: Tensor, found: Tensor) -> None:
+    """No number has become infinite; raises ValueError."""
+    ends = ~np.isfinite(found)
+    if ends.any() and (lost := ends & np.isfinite(given)).any():
+        most = float(ml_dtypes.finfo(found.dtype).max)  # type: ignore[no-untyped-call]
+        value = json.dumps(given.ravel()[lost.argmax()].item())
+        raise ValueError(f"{value} is no value of {datatype}: numbers from {-most:g} to {most:g} are taken")
 
 
 def no_value(datatype: str, value: object) -> str:

@@ -120,8 +120,9 @@ def take_contents_out(data: bytes) -> tuple[bytes, list[Value | None]]:
     message = parse_message(data)
     numbers = []
     for entry in message.inputs:
-        numbers.append(_contents(entry) if entry.HasField("contents") else None)
-        entry.ClearField("contents")
+        numbers.append(_contents(entry) if holds_numbers(entry) else None)
+        if numbers[-1] is not None:
+            entry.ClearField("contents")
     rest = message.SerializeToString()
     if len(rest) > SMALL_BYTES:
         raise BadRequest(
@@ -136,13 +137,13 @@ def read_message(
     """A request as the service takes it; ``numbers``: of inputs that were taken out of it. Raises BadRequest."""
     _bound_tensors(message)
     raw: list[Raw] = [*message.raw_input_contents, *raw_tensors]
-    inputs = list[InputTensor]()
+    inputs, is_raw = list[InputTensor](), bool(raw)
     for n, entry in enumerate(message.inputs):
-        inputs.append(_read_input(entry, raw, numbers[n] if numbers else None))
+        inputs.append(_read_input(entry, raw if is_raw else None, numbers[n] if numbers else None))
         bound_strings(inputs)
     if raw:
         raise BadRequest(
-            f"raw_input_contents has {len(raw)} entries more than inputs without their own contents"
+            f"raw_input_contents has {len(raw)} entries more than inputs that are in no shared memory"
         )
     return InferRequest(
         message.model_name,
@@ -181,7 +182,7 @@ def _form_again(text: bytes) -> Form | None:
     """None = it holds numbers one by one; raises BadRequest."""
     message = parse_message(text)
     _bound_tensors(message)
-    if any(entry.HasField("contents") for entry in message.inputs):
+    if any(holds_numbers(entry) for entry in message.inputs):
         return None
     return Form(
         _parameters(message.parameters),
@@ -200,7 +201,7 @@ def foretold(head: bytes, first: int, left: int) -> InferRequest | None:
     """
     message = parse_message(head)
     _bound_tensors(message)
-    awaited = [e for e in message.inputs if not e.HasField("contents") and REGION not in e.parameters]
+    awaited = [e for e in message.inputs if not holds_numbers(e) and REGION not in e.parameters]
     if not awaited or any(e.datatype == BYTES for e in awaited[1:]):
         return None
     tensors = [check_tensor(e.name, e.datatype, [int(d) for d in e.shape]) for e in awaited[1:]]
@@ -258,13 +259,25 @@ def _declared(entry: Input) -> Declared:
     return Declared(name, datatype, shape, region_of(_parameters(entry.parameters), name), None, {})
 
 
-def _read_input(entry: Input, raw: list[Raw], numbers: Value | None) -> InputTensor:
-    """One input: in shared memory, typed, or the next of the raw contents, which is taken from the list."""
+def holds_numbers(entry: Input) -> bool:
+    """Whether its contents are there, and hold something: an empty one is what some clients send beside raw ones."""
+    return entry.HasField("contents") and bool(entry.contents.ListFields())
+
+
+def _read_input(entry: Input, raw: list[Raw] | None, numbers: Value | None) -> InputTensor:
+    """One input: in shared memory, typed, or the next of the raw contents, which is taken from the list.
+
+    ``raw``: None = the message has none.
+    """
     declared = _declared(entry)
     name, datatype, shape, region = declared.name, declared.datatype, declared.shape, declared.region
     if region is not None:
         return InputTensor(name, datatype, shape, region)
-    if numbers is not None or entry.HasField("contents"):
+    if raw is not None and (numbers is not None or holds_numbers(entry)):
+        raise BadRequest(
+            f"tensor '{name}' has contents, and the message has raw_input_contents too: give all tensors in one of both"
+        )
+    if raw is None and (numbers is not None or entry.HasField("contents")):
         array = _contents(entry) if numbers is None else numbers
         if array.size != math.prod(shape):
             raise BadRequest(

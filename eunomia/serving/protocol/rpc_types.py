@@ -26,12 +26,20 @@ class Output(Protocol):
     parameters: Mapping[str, Parameter]
 
 
+class Contents(Protocol):
+    """InferTensorContents: one list per kind of number."""
+
+    def ListFields(self) -> Sequence[object]:  # noqa: N802
+        """Those that hold something."""
+        ...
+
+
 class Input(Output, Protocol):
-    """A tensor of a request; ``contents`` has one list per kind of number."""
+    """A tensor of a request."""
 
     datatype: str
     shape: Sequence[int]
-    contents: object
+    contents: Contents
 
     def HasField(self, field: str) -> bool:  # noqa: N802
         """Whether it is set."""

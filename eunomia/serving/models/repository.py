@@ -85,6 +85,7 @@ class Repository:
         self.remembered = kept.read() if kept is not None else {}  # name -> versions to be loaded at a start
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
+        self.tried = set[str]()  # names whose load has ended, well or not
         self.turn = asyncio.Lock()  # held while networks come and go
         self._misnamed: set[Path] = set()  # that the log has named
         self._looks = None if folder is None else Looks(partial(look_through, folder), self._see)
@@ -204,7 +205,10 @@ class Repository:
         """
         await self.look()
         self._must_have(name)
-        await asyncio.shield(self._load(name, only))
+        try:
+            await asyncio.shield(self._load(name, only))
+        finally:
+            self.tried.add(name)
 
     async def _load(self, name: str, only: Collection[str]) -> None:
         async with self.turn:

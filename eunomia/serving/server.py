@@ -6,44 +6,41 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from eunomia.contract.guard import Guarded
 from eunomia.contract.traits import COUNTS, title
-from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
-from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.blocks.external import environment_of
 from eunomia.serving.devices.memory import Young
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.devices.unused import give_back_as_usual, give_back_unused, keep_freed_in_one_heap
 from eunomia.serving.devices.walking import walk_compiled
 from eunomia.serving.dispatch.clock import WallClock
-from eunomia.serving.dispatch.harvest import HarvestOptions
-from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shelf import Placed, PolicyShelf
 from eunomia.serving.dispatch.warm import warm_up_beside
 from eunomia.serving.fronts.address import in_url
 from eunomia.serving.fronts.certificate import tls_context
-from eunomia.serving.fronts.connections import ConnectionLimits, Connections, room_for
+from eunomia.serving.fronts.connections import Connections, room_for
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lane import Lane
 from eunomia.serving.fronts.reception import Reception, sockets_at
-from eunomia.serving.models.beside import Reader, nothing
 from eunomia.serving.models.remembered import Remembered
-from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.models.repository import Repository
+from eunomia.serving.models.starting import Starting
 from eunomia.serving.observe.audit import Audit
 from eunomia.serving.observe.co_runs import neighbours_of, write_co_runs
 from eunomia.serving.observe.ledger import Ledger
-from eunomia.serving.observe.tracing import TraceOptions, Tracing
+from eunomia.serving.observe.tracing import Tracing
+from eunomia.serving.options import ServerOptions
 from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.protocol.regions import Regions
 from eunomia.serving.replicas.fleet import Fleet, HasBoard
@@ -53,58 +50,14 @@ from eunomia.serving.takeover.line import Estate
 from eunomia.serving.takeover.sockets import why_taken
 from eunomia.serving.takeover.succession import HANDSHAKE_S, NOBODY, Succession
 from eunomia.serving.tenants.bodies import Bodies
-from eunomia.serving.tenants.following import FOLLOW_S, Shared, follow
-from eunomia.serving.tenants.grants import Directory
+from eunomia.serving.tenants.following import Shared, follow
 from eunomia.serving.tenants.limits import Limits
 
 if TYPE_CHECKING:
     from eunomia.serving.rpc.opening import RpcPort
 
+__all__ = ["Server", "ServerOptions"]
 log = logging.getLogger("eunomia.serving")
-
-
-@dataclass(frozen=True)
-class ServerOptions:
-    """What a server needs to know; ``config/server.py`` says it in TOML."""
-
-    devices: Sequence[DeviceSpec]
-    networks: Sequence[Entry]
-    directory: Directory
-    cache: Path
-    host: str = "127.0.0.1"
-    http_port: int = 8000
-    grpc_port: int | None = 8001
-    anonymous: bool = False
-    min_deadline_s: float = 0.0  # the shortest that a client may claim where nothing was promised
-    max_block_s: float | None = None  # that a request may hold a device; None = by what others were promised
-    policy: str | Callable[[View], Sequence[Assign]] = "fair_edf"
-    policy_label: str = ""  # what it is called; "" = its own name
-    fallback: str = "edf+f"
-    dispatch: DispatchOptions = DispatchOptions(ahead_s=3e-3, starve_s=1.0, calm_s=10.0)
-    block_s: float = 1.5e-3
-    arena_bytes: int = 256 * 1024**2
-    max_body_bytes: int = 64 * 1024**2
-    max_json_bytes: int = 16 * 1024**2  # of one message whose numbers are JSON
-    drain_s: float = 10.0
-    placement: Literal["policy", "least_degradation"] = "policy"
-    co_runs: Path | None = None  # what networks do to each other: read at the start, written at the end
-    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    shared_memory: bool = False
-    models_dir: Path | None = None
-    beside: Reader = nothing  # the file beside a network of models_dir
-    load_all: bool = False  # at the start, what is in models_dir
-    versions: int = 1  # of a network in numbered folders, that are served at a time
-    policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
-    audit_dir: Path | None = None  # a line per request, kept; None = none
-    audit_whole: bool = False  # each refusal, too
-    ledger_dir: Path | None = None  # None = usage is counted in memory alone
-    follow_s: float = FOLLOW_S  # between two looks at what other servers have changed in a shared directory
-    harvest: HarvestOptions | None = None  # tenants who take what others leave
-    takeover: bool = False  # from the server that serves at this host and port, if there is one
-    replicas: ReplicaOptions | None = None  # others on the same database keep the same promises
-    traces: TraceOptions | None = None
-    device_watts: float = 0.0  # for the energy estimate: device seconds x watts
-    tls: tuple[Path, Path] | None = None  # certificate, key
 
 
 class Server:
@@ -128,6 +81,8 @@ class Server:
             arena_bytes=options.arena_bytes,
             target_s=options.block_s,
         )
+        for device in self.pool.devices:
+            device.environment = environment_of(options.models_dir)
         if options.placement != "policy" or options.co_runs is not None:
             places = options.placement == "least_degradation"
             self.pool.dispatcher.neighbours = neighbours_of(options.devices, options.co_runs, places=places)
@@ -179,18 +134,20 @@ class Server:
         return shelf
 
     async def __aenter__(self) -> Server:
-        """Start devices, load the networks, open the ports; raises ConfigError, ModelError or OutputError."""
+        """Open the ports, start devices, load the networks; raises ConfigError, ModelError or OutputError."""
         keep_freed_in_one_heap()
         self.service.books.turns.worked = Young().worked
         try:
+            if not self.options.takeover:
+                await self._begin()
             await warm_up_beside(*self._to_ask)
             await asyncio.to_thread(walk_compiled)
             if self.options.audit_dir is not None:
                 self._audit = Audit(self.options.audit_dir, whole=self.options.audit_whole)
                 self.service.note = self._audit.record
             before = await self.succession.find() if self.options.takeover else None
-            if before is None:
-                self._open_ledger()
+            if self.options.takeover and before is None:  # else that one serves until this one does
+                await self._begin()
             try:
                 await self.pool.start()
             except Unavailable as error:
@@ -203,12 +160,10 @@ class Server:
             if isinstance(self.options.directory, Shared):
                 following = follow(self.options.directory, self.options.follow_s, self._forget_the_gone)
                 self._watchers.append(asyncio.create_task(following))
-            await self._open_http(before)
-            if self.options.grpc_port is not None:
-                await self._open_grpc(self.options.grpc_port, before)
-            elif before is not None:
-                before.rpc_at(None)
+            if before is not None:
+                await self._open(before)
             await self.succession.begin()
+            self.service.starting = str
             for work in (self.service.books.front.keep(), give_back_unused(self.service.books.turns.begin)):
                 self._watchers.append(asyncio.create_task(work))
             if self.options.replicas is not None:
@@ -217,6 +172,13 @@ class Server:
             await self._stop()
             raise
         return self
+
+    async def _begin(self) -> None:
+        """Nobody else serves here: who asks hears how far the start is."""
+        self._open_ledger()
+        starting = Starting(self.service.repository, everything=self.options.load_all)
+        self.service.starting = starting.how_far
+        await self._open(None)
 
     async def __aexit__(self, *_: object) -> None:
         """No new requests; those inside get up to ``drain_s`` to finish; then everything stops."""
@@ -319,6 +281,14 @@ class Server:
     def connected(self) -> int:
         """Connections, of both protocols."""
         return sum(len(reception.connections) for reception in self._receptions)
+
+    async def _open(self, before: Estate | None) -> None:
+        """Both ports."""
+        await self._open_http(before)
+        if self.options.grpc_port is not None:
+            await self._open_grpc(self.options.grpc_port, before)
+        elif before is not None:
+            before.rpc_at(None)
 
     async def _open_http(self, before: Estate | None) -> None:
         limits, ports = self.options.connections, 1 if self.options.grpc_port is None else 2

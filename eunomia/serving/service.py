@@ -85,6 +85,7 @@ class Service(Callers):
     connections: Connections | None = None
     fleet: Fleet | None = None
     draining: bool = False
+    starting: Callable[[], str] = str  # why a start is not over; empty = it is
     leaving: bool = False  # another process has taken over: each connection ends with its next answer
 
     def __post_init__(self) -> None:
@@ -118,8 +119,8 @@ class Service(Callers):
     @property
     def closed(self) -> str:
         """Why none is accepted; empty = they are."""
-        if self.draining:
-            return "the server is draining"
+        if why := "the server is draining" if self.draining else self.starting():
+            return why
         return "" if self.ledger is None or self.ledger.writable else UNWRITTEN
 
     def most_bytes(self, grant: Grant) -> int:

@@ -36,7 +36,7 @@ def test_a_server_that_loads_is_stopped_at_once(tmp_path: Path) -> None:
         assert child.stderr is not None
         assert child.stderr.readline().startswith("loading 1 network")
         child.send_signal(signal.SIGTERM)
-        assert child.stderr.read().strip() == "stopped before it was ready"
+        assert words(child.stderr.read()) == ["stopped before it was ready"]
         assert child.wait(PATIENCE_S) == 0
 
 
@@ -125,8 +125,13 @@ def test_ctrl_c_during_the_start_is_one_word(tmp_path: Path) -> None:
         until(lambda: worker_imports(child.pid))
         os.killpg(child.pid, signal.SIGINT)
         assert child.stderr is not None
-        assert child.stderr.read().splitlines()[1:] == ["stopped before it was ready"]
+        assert words(child.stderr.read())[1:] == ["stopped before it was ready"]
         assert child.wait(PATIENCE_S) == 0
+
+
+def words(said: str) -> list[str]:
+    """Lines of a start, without the one on how many connections this machine lets it hold."""
+    return [line for line in said.splitlines() if "(ulimit -n)" not in line]
 
 
 def worker_imports(parent: int) -> bool:

@@ -19,6 +19,7 @@ from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
 from eunomia.serving.fronts.json_process import AT_ONCE_BYTES, LARGE, JsonProcess
 from eunomia.serving.fronts.reading import reading
+from eunomia.serving.fronts.started import must_have_started
 from eunomia.serving.protocol.errors import FEWER, ServingError, forget_frames, too_large
 from eunomia.serving.protocol.infer import InferRequest, is_plain, read_request
 from eunomia.serving.protocol.pieces import Coming, Gathered
@@ -202,6 +203,7 @@ class HttpExchange(Exchange):
         """May the body come? Raises ServingError."""
         if self._head.size > self._inference.most_bytes:
             raise too_large(self._head.size, self._inference.most_bytes, FEWER)
+        must_have_started(self._service)
         self.tenant = self._service.knock(self._caller, self._model)
         self._room = self._service.bodies.open(self.tenant)
         self._room.need(self._head.size)

@@ -30,6 +30,7 @@ from eunomia.serving.fronts.lots import json_list
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.fronts.parts import Parts
 from eunomia.serving.fronts.reading import reading
+from eunomia.serving.fronts.started import must_have_started
 from eunomia.serving.protocol.batches import most_rows
 from eunomia.serving.protocol.errors import FEWER, BadRequest, ServingError, without_folders
 from eunomia.serving.protocol.json_work import as_text
@@ -127,6 +128,7 @@ class HttpFront:
 
         @web.middleware
         async def waiting(request: web.Request, handler: Handler) -> web.StreamResponse:
+            must_have_started(self.service, request.path)
             try:
                 who = self.service.tenant_of(caller_of(request))
             except ServingError:

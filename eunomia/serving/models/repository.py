@@ -5,61 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from os.path import commonprefix
 from pathlib import Path
 
 from eunomia.core.errors import ConfigError, ModelError, OutputError
+from eunomia.serving.blocks.glance import must_look_right
 from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside
-from eunomia.serving.models.folder import NAME, VERSION, Found, look_through
+from eunomia.serving.models.entry import BETWEEN, UNLOADED, Entry, key_of, named, ports_of
+from eunomia.serving.models.folder import NAME, Found, look_through
 from eunomia.serving.models.labels import Labels, check_labels, must_lie_in, read_labels
 from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.pbtxt import with_tritons
 from eunomia.serving.models.remembered import Remembered
+from eunomia.serving.models.to_the_end import to_the_end
+from eunomia.serving.models.turn import Turn
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.protocol.reshape import presented
 from eunomia.serving.tenants.grants import Grant
 
+__all__ = ["AWAY_S", "MOST_NAMED", "Entry", "Repository", "key_of", "named", "ports_of"]
 log = logging.getLogger("eunomia.serving")
-NOT_LOADED, UNLOADED = "not loaded", "unloaded"
-BETWEEN = "/"  # of name and version; no name holds it
 AWAY_S = 1.0  # until one may ask again who found no device
 MOST_NAMED, MOST_COMPARED = 20, 100  # networks in an error message; letters of a name with theirs
-
-
-@dataclass
-class Entry:
-    """One version of a network: its file, what is known of it, and its state as the protocol names it."""
-
-    name: str
-    path: Path
-    shapes: Mapping[str, list[int]] = field(default_factory=dict)
-    state: str = "UNAVAILABLE"
-    reason: str = NOT_LOADED
-    ports: Ports | None = None
-    found: bool = False  # in the folder, not in the server's file
-    version: str = VERSION
-    empty: bool = False  # inputs may be so behind the first axis
-    labels: Mapping[str, str] = field(default_factory=dict)  # of outputs: the file of their classes' names
-    beside: Path | None = (
-        None  # of one in the folder: the file that says ``shapes``, ``empty`` and ``labels``
-    )
-
-    @property
-    def key(self) -> str:
-        """What devices call it: the name, behind it the version unless it is the first."""
-        return key_of(self.name, self.version)
-
-    @property
-    def options(self) -> str:
-        """Where its owner gives them."""
-        return f"{self.beside.name} beside it" if self.beside else f"the [[network]] of '{self.name}'"
 
 
 class Repository:
@@ -85,7 +58,8 @@ class Repository:
         self.remembered = kept.read() if kept is not None else {}  # name -> versions to be loaded at a start
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
-        self.turn = asyncio.Lock()  # held while networks come and go
+        self.tried = set[str]()  # names whose load has ended, well or not
+        self.turn = Turn()  # held while networks come and go
         self._misnamed: set[Path] = set()  # that the log has named
         self._looks = None if folder is None else Looks(partial(look_through, folder), self._see)
         self.rescan()
@@ -178,7 +152,11 @@ class Repository:
 
     def unknown(self, grant: Grant, name: str) -> NotFound:
         """Readiness alone, which asks for no key, tells none from one that is for others; what is for it, is said."""
-        listed = _listed(name, (entry.name for entry in self.entries() if grant.may_use(entry.name)))
+        may = [entry for entry in self.entries() if grant.may_use(entry.name)]
+        ready = {entry.name for entry in may if entry.state == "READY"}
+        listed = _listed(name, (entry.name for entry in may if entry.name in ready))
+        if others := [entry.name for entry in may if entry.name not in ready]:
+            listed += f"; not ready: {_listed(name, others)}"
         return NotFound(f"Request for unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}")
 
     def ports(self, name: str, version: str = "") -> Ports:
@@ -190,27 +168,31 @@ class Repository:
         faults = list[str]()
         for entry in [entry for entry in self._entries.values() if not entry.found]:
             try:
-                await self.load(entry.name)
+                await self.load(entry.name, tell=False)
             except (BadRequest, Unavailable) as error:
                 faults.append(str(error))
         if faults:
             raise ModelError("\n".join(faults))
 
-    async def load(self, name: str, only: Collection[str] = ()) -> None:
+    async def load(self, name: str, only: Collection[str] = (), *, tell: bool = True) -> None:
         """Load, or load anew, to the end even if who asked has gone away; raises NotFound, BadRequest or Unavailable.
 
         The newest version first; older ones serve until it is ready, and go on if it does not load. ``only``: of these
-        versions, if files of some are there.
+        versions, if files of some are there. ``tell``: the log has why it does not load. It waits for others, but not
+        for one that goes on for long (``Turn``); what can be refused by a look at its file does not wait.
         """
         await self.look()
-        self._must_have(name)
-        await asyncio.shield(self._load(name, only))
+        try:
+            await to_the_end(self._load(name, only), tell=tell)
+        finally:
+            self.tried.add(name)
 
     async def _load(self, name: str, only: Collection[str]) -> None:
-        async with self.turn:
-            known = self.versions(name)
-            said = await asyncio.to_thread(self._said, known[0])
-            there, why = self._chosen(known, only, Beside() if isinstance(said, ConfigError) else said)
+        _, said, there, _ = await self._wanted(name, only)
+        with self._telling(there[0], said):
+            await asyncio.to_thread(must_look_right, there[0].path)
+        async with self.turn.of(name):
+            known, said, there, why = await self._wanted(name, only)
             for n, entry in enumerate(there):
                 if n == 0 or entry.state != "READY":
                     await self._load_one(entry, said)
@@ -222,6 +204,15 @@ class Repository:
             await self.look()
             if there[0].found:
                 await self._remember({**self.remembered, name: [entry.version for entry in there]})
+
+    async def _wanted(
+        self, name: str, only: Collection[str]
+    ) -> tuple[list[Entry], Beside | ConfigError, list[Entry], str]:
+        """All versions, what is said of them, those to be served, why others are not; raises NotFound, BadRequest."""
+        self._must_have(name)
+        known = self.versions(name)
+        said = await asyncio.to_thread(self._said, known[0])
+        return known, said, *self._chosen(known, only, Beside() if isinstance(said, ConfigError) else said)
 
     def _chosen(self, known: list[Entry], only: Collection[str], said: Beside) -> tuple[list[Entry], str]:
         """Versions to be served, the newest first, and why others are not; raises BadRequest."""
@@ -238,13 +229,20 @@ class Repository:
     async def _load_one(self, entry: Entry, said: Beside | ConfigError) -> None:
         if entry.ports is None:
             entry.state, entry.reason = "LOADING", "loading"
-        try:
+        with self._telling(entry, said):
             if isinstance(said, ConfigError):
                 raise said
             labels = await asyncio.to_thread(read_labels, said.labels)
             ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
             entry.ports = self._seen(entry, labels, ports, said)
             entry.shapes, entry.empty, entry.labels = said.shapes, said.empty, said.labels
+        entry.state, entry.reason = "READY", ""
+
+    @contextmanager
+    def _telling(self, entry: Entry, said: Beside | ConfigError) -> Iterator[None]:
+        """Why it does not load, inside the block: for the index, unless it serves, and for who asked."""
+        try:
+            yield
         except BaseException as error:
             why = str(error) or type(error).__name__
             if isinstance(said, Beside) and said.dims:
@@ -258,7 +256,6 @@ class Repository:
             if isinstance(error, ConfigError | ModelError | ServingError):
                 raise BadRequest(f"model '{entry.key}' does not load: {why}") from None
             raise
-        entry.state, entry.reason = "READY", ""
 
     def _said(self, entry: Entry) -> Beside | ConfigError:
         """What holds of all versions, or what is wrong with it."""
@@ -293,9 +290,9 @@ class Repository:
             entry.state, entry.reason = "UNAVAILABLE" if why else "READY", why
 
     async def unload(self, name: str) -> None:
-        """Take a network out of service, in all versions; raises NotFound or Unavailable."""
+        """Take a network out of service, in all versions; raises NotFound or Unavailable. It waits as a load does."""
         self._must_have(name)
-        await asyncio.shield(self._unload_all(name))
+        await to_the_end(self._unload_all(name))
 
     def _must_have(self, name: str) -> None:
         """For administrators, who may know of all; raises NotFound."""
@@ -304,7 +301,7 @@ class Repository:
             raise NotFound(f"Request for unknown model '{name[:100]}'; there are: {listed}")
 
     async def _unload_all(self, name: str) -> None:
-        async with self.turn:
+        async with self.turn.of(name):
             self._newest.pop(name, None)
             for entry in self.versions(name):
                 self._unload(entry, UNLOADED)
@@ -323,29 +320,6 @@ class Repository:
     def _unload(self, entry: Entry, reason: str) -> None:
         self._pool.unload(entry.key)
         entry.ports, entry.state, entry.reason = None, "UNAVAILABLE", reason
-
-
-def key_of(name: str, version: str) -> str:
-    """What devices call a version: the network's name, behind it the number unless it is the first."""
-    return name if version == VERSION else f"{name}{BETWEEN}{version}"
-
-
-def named(key: str) -> tuple[str, str]:
-    """Name and version behind a key."""
-    name, _, version = key.partition(BETWEEN)
-    return name, version or VERSION
-
-
-def ports_of(entry: Entry) -> Ports:
-    """Inputs and outputs of a network that is ready; raises Unavailable."""
-    if entry.ports is None or entry.state != "READY":
-        soon_s = 1.0 if entry.state == "LOADING" else None
-        text = f"model '{entry.key}' is not ready: {entry.reason}"
-        if entry.reason in (NOT_LOADED, UNLOADED):
-            text += f"; an administrator loads it by POST /v2/repository/models/{entry.name}/load"
-            text += ", or a start with load_all = true"
-        raise Unavailable(text, retry_after_s=soon_s)
-    return entry.ports
 
 
 def _listed(asked: str, known: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.hearing import Hearing
 from eunomia.serving.fronts.reception import Reception
 from eunomia.serving.fronts.rota import Rota
+from eunomia.serving.fronts.started import must_have_started
 from eunomia.serving.http2.call import Call, Taker
 from eunomia.serving.http2.line import House, Line
 from eunomia.serving.protocol.errors import NoCall, Unspoken
@@ -47,7 +48,7 @@ class RpcPort:
         health = HealthFront(service, serving, (SERVICE.full_name,))
         reflection = ReflectionFront(serving, [*files_of(SERVICE.file), DEFINITION.file()])
         self._methods = front.methods() | health.methods() | reflection.methods()
-        self._rota = service.rota
+        self._rota, self._service = service.rota, service
         self.connections = connections = Connections(limits)
         connections.idles = lambda one: isinstance(one, Line) and one.idles
         house = House(connections, service.bodies, self.serve, refuse, lambda: service.leaving)
@@ -65,6 +66,7 @@ class RpcPort:
         method = self._methods.get(path := call.fields[":path"])
         if method is None:
             raise Unspoken(f"there is no method {path!r:.200} here")
+        must_have_started(self._service, path)
         return method(call)
 
     def leave(self) -> None:

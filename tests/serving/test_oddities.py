@@ -297,6 +297,30 @@ def test_bytes_that_are_no_http_get_one_sentence_of_json_and_no_line_of_the_log(
     assert not caplog.records
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "meant"),
+    [
+        ("GET", "/v2/", "/v2"),
+        ("POST", "/v2/models/past/infer/", "/v2/models/past/infer"),
+        ("GET", "/v2/models/past/infer/?a=b", "/v2/models/past/infer"),
+        ("GET", "/v2/models/past//", "/v2/models/past"),
+    ],
+)
+def test_a_slash_behind_a_path_is_pointed_at(server: Server, method: str, path: str, meant: str) -> None:
+    status, said = ask(server, method, path, GOLD, {} if method == "POST" else None)
+    assert (status, said["reason"]) == (404, "not_found")
+    assert (
+        said["error"]
+        == f"nothing is served at {path.partition('?')[0]!r}; leave out the slash behind {meant!r}"
+    )
+
+
+def test_a_slash_behind_a_path_of_nobodys_is_not(server: Server) -> None:
+    for path in ("/v3/",):
+        status, said = ask(server, "GET", path, GOLD)
+        assert status == 404 and said["error"].endswith("; inference is POST /v2/models/NAME/infer")
+
+
 @pytest.mark.parametrize("path", ["/v2/models/past/infer", "/v2/repository/index"])
 @pytest.mark.parametrize(
     ("key", "expected", "status"),

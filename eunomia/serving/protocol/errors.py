@@ -177,12 +177,15 @@ def forget_frames(error: BaseException) -> None:
     error.__traceback__ = None
 
 
-def not_offered(method: str, path: str, allowed: Collection[str]) -> dict[str, str]:
-    """What to say of a path that nobody serves, or not by this method."""
+def not_offered(method: str, path: str, allowed: Collection[str], meant: str = "") -> dict[str, str]:
+    """What to say of a path that nobody serves, or not by this method; ``meant``: one that somebody does."""
     if allowed:
         said = f"{path!r:.100} takes {' and '.join(sorted(allowed))}, not {method:.20}"
         return {"error": said, "reason": "method_not_allowed"}
-    said = f"nothing is served at {path!r:.100}; inference is POST /v2/models/NAME/infer"
+    other = (
+        f"leave out the slash behind {meant!r:.100}" if meant else "inference is POST /v2/models/NAME/infer"
+    )
+    said = f"nothing is served at {path!r:.100}; {other}"
     return {"error": said, "reason": NotFound.reason}
 
 

@@ -28,6 +28,7 @@ from eunomia.serving.protocol.numbers import holds_truth
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, ask, running
+from tests.serving.speaking import client
 from tests.serving.wire import Wire, lane
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -319,6 +320,18 @@ def test_a_slash_behind_a_path_of_nobodys_is_not(server: Server) -> None:
     for path in ("/v3/",):
         status, said = ask(server, "GET", path, GOLD)
         assert status == 404 and said["error"].endswith("; inference is POST /v2/models/NAME/infer")
+
+
+def test_who_begins_in_http2_is_told_where_grpc_is(server: Server) -> None:
+    """curl and httpx, told to speak HTTP/2 at once, heard of an empty answer."""
+    with client(server.http_port) as talk:
+        answer = talk.answers[talk.begin("/v2", GOLD, last=True)]
+        while not talk.closed:
+            talk.listen_once()
+    assert answer.ended and answer.head[":status"] == "505"
+    assert json.loads(answer.body)["error"] == (
+        f"this port speaks HTTP/1.1, and the request came in HTTP/2; gRPC is on port {server.grpc_port}"
+    )
 
 
 @pytest.mark.parametrize("path", ["/v2/models/past/infer", "/v2/repository/index"])

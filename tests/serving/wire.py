@@ -82,7 +82,7 @@ class Deaf:
 
     def __init__(self, known: bool) -> None:
         self.bodies, self._known = Bodies(512 * MIB), known
-        self.requests, self.leaving = list[Any](), False
+        self.requests, self.leaving, self.grpc_port = list[Any](), False, 0
         self.rota = Rota(Turns(), math.inf)
 
     def knock(self, *_: Any) -> str:

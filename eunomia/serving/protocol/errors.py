@@ -71,6 +71,13 @@ class HeadTooLarge(ServingError):
     of_input = True
 
 
+class OtherVersion(ServingError):
+    """HTTP/2 where HTTP/1.1 is spoken."""
+
+    http, grpc, reason = 505, "UNIMPLEMENTED", "bad_request"
+    of_input = True
+
+
 class Unspoken(ServingError):
     """The server has no such method, or cannot read what it is sent."""
 

@@ -47,7 +47,7 @@ class RpcPort:
         health = HealthFront(service, serving, (SERVICE.full_name,))
         reflection = ReflectionFront(serving, [*files_of(SERVICE.file), DEFINITION.file()])
         self._methods = front.methods() | health.methods() | reflection.methods()
-        self._rota = service.rota
+        self._rota, service.grpc_port = service.rota, sockets[0].getsockname()[1]
         self.connections = connections = Connections(limits)
         connections.idles = lambda one: isinstance(one, Line) and one.idles
         house = House(connections, service.bodies, self.serve, refuse, lambda: service.leaving)

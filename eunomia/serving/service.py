@@ -84,6 +84,7 @@ class Service(Callers):
     tracing: Tracing | None = None
     connections: Connections | None = None
     fleet: Fleet | None = None
+    grpc_port: int = 0  # 0 = none
     draining: bool = False
     starting: Callable[[], str] = str  # why a start is not over; empty = it is
     leaving: bool = False  # another process has taken over: each connection ends with its next answer

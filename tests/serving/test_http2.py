@@ -7,9 +7,12 @@ from typing import Any
 
 import hpack
 import pytest
+from hpack.table import HeaderTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eunomia.serving.http2 import heads
+from eunomia.serving.http2.blocks import read_block
 from eunomia.serving.http2.heads import Heads
 from tests.hostile import frames
 from tests.serving.near import Near, Talk, fields, plain, within
@@ -173,13 +176,13 @@ def test_heads_are_read_as_they_were_meant(steps: list[tuple[dict[str, str], int
 
 
 def test_the_same_block_is_read_once_and_a_changed_table_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, decode = list[bytes](), hpack.Decoder.decode
+    read = list[bytes]()
 
-    def counted(self: hpack.Decoder, data: bytes, raw: bool = False) -> Any:
-        read.append(data)
-        return decode(self, data, raw)
+    def counted(block: bytes, table: HeaderTable) -> Any:
+        read.append(block)
+        return read_block(block, table)
 
-    monkeypatch.setattr(hpack.Decoder, "decode", counted)
+    monkeypatch.setattr(heads, "read_block", counted)
     found, encoder = Heads(), hpack.Encoder()
     blocks = [encoder.encode(fields(**{"x-tenant-id": "a"})) for _ in range(5)]
     assert [found.read(block)["x-tenant-id"] for block in blocks] == ["a"] * 5

@@ -7,9 +7,10 @@ import asyncio
 import hpack
 import pytest
 
+from eunomia.serving.http2.blocks import MOST_LIST
 from eunomia.serving.http2.frames import LARGEST, Code
 from eunomia.serving.http2.greeting import STREAMS
-from eunomia.serving.http2.heads import MOST_BLOCK, MOST_LIST
+from eunomia.serving.http2.heads import MOST_BLOCK
 from tests.hostile import frames
 from tests.patience import until_async
 from tests.serving.near import Near, away, fields, head, heard, plain, resets, setting, whole, wider, within

@@ -28,8 +28,10 @@ from eunomia.serving.protocol.pieces import Gathered
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.bodies import Bodies, Body
 from tests import children
+from tests.hostile import frames
 from tests.patience import PATIENCE_S, pauses, until_async
 from tests.serving.live import running
+from tests.serving.near import heard
 from tests.serving.wire import MIB, Wire, is_gone_after, lane
 
 SECRET = "eun_a-key-that-is-revoked"
@@ -197,12 +199,45 @@ NOT_TAKEN = {
     ),
     "empty lines": (b"\r\n" * MOST, 400),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
-    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
     "SSH": (b"SSH-2.0-OpenSSH_9.2p1\r\n", 400),
     "no version": (b"GET /v2\r\n", 400),
     "a strange version": (b"GET /v2 HTTP/3.0\r\n\r\n", 400),
     "letters of elsewhere": ("GÉT /v2 HTTP/1.1\r\n".encode(), 400),
 }
+
+
+@given(cuts=st.lists(st.integers(1, 60), max_size=20))
+def test_http2_is_answered_in_http2_and_ends(cuts: list[int]) -> None:
+    """Once the first request has come: clients of gRPC send none before they have heard something."""
+    said = frames.greeting() + frames.call(5, "ServerLive", "")
+
+    async def main() -> None:
+        one, at = lane(known=False), 0
+        one.transport = wire = Wire()
+        for size in [*cuts, len(said)]:
+            one.data_received(said[at : at + size])
+            at += size
+            if at < len(frames.greeting()):
+                assert not wire.ended
+        kinds = [(kind, stream) for kind, _, stream, _ in heard(b"".join(wire.sent))]
+        assert kinds == [(frames.SETTINGS, 0), (frames.HEADERS, 5), (frames.DATA, 5)]
+        assert wire.ended and not wire.aborted and not one._tail
+        assert b'{"error": "this port speaks HTTP/1.1, and the request came in HTTP/2", ' in wire.sent[-1]
+        one.data_received(bytes(LINGER_BYTES + 1))
+        assert wire.aborted
+        one.connection_lost(None)
+
+    asyncio.run(main())
+
+
+def test_who_begins_in_http2_and_asks_nothing_is_hung_up_on() -> None:
+    async def main() -> None:
+        one = lane(known=False)
+        one.transport = wire = Wire()
+        one.data_received(frames.greeting() + frames.frame(8, 0, 0, bytes(4)) * 8000)
+        assert wire.aborted
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("ahead", [b"", REFUSED], ids=["first", "behind another"])

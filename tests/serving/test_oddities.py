@@ -28,6 +28,7 @@ from eunomia.serving.protocol.numbers import holds_truth
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, ask, running
+from tests.serving.speaking import client
 from tests.serving.wire import Wire, lane
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -295,6 +296,42 @@ def test_bytes_that_are_no_http_get_one_sentence_of_json_and_no_line_of_the_log(
     assert b'{"error": "this is no HTTP: ' in answer and answer.count(b"HTTP/1.") == 1
     assert b"aiohttp" not in answer
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "meant"),
+    [
+        ("GET", "/v2/", "/v2"),
+        ("POST", "/v2/models/past/infer/", "/v2/models/past/infer"),
+        ("GET", "/v2/models/past/infer/?a=b", "/v2/models/past/infer"),
+        ("GET", "/v2/models/past//", "/v2/models/past"),
+    ],
+)
+def test_a_slash_behind_a_path_is_pointed_at(server: Server, method: str, path: str, meant: str) -> None:
+    status, said = ask(server, method, path, GOLD, {} if method == "POST" else None)
+    assert (status, said["reason"]) == (404, "not_found")
+    assert (
+        said["error"]
+        == f"nothing is served at {path.partition('?')[0]!r}; leave out the slash behind {meant!r}"
+    )
+
+
+def test_a_slash_behind_a_path_of_nobodys_is_not(server: Server) -> None:
+    for path in ("/v3/",):
+        status, said = ask(server, "GET", path, GOLD)
+        assert status == 404 and said["error"].endswith("; inference is POST /v2/models/NAME/infer")
+
+
+def test_who_begins_in_http2_is_told_where_grpc_is(server: Server) -> None:
+    """curl and httpx, told to speak HTTP/2 at once, heard of an empty answer."""
+    with client(server.http_port) as talk:
+        answer = talk.answers[talk.begin("/v2", GOLD, last=True)]
+        while not talk.closed:
+            talk.listen_once()
+    assert answer.ended and answer.head[":status"] == "505"
+    assert json.loads(answer.body)["error"] == (
+        f"this port speaks HTTP/1.1, and the request came in HTTP/2; gRPC is on port {server.grpc_port}"
+    )
 
 
 @pytest.mark.parametrize("path", ["/v2/models/past/infer", "/v2/repository/index"])

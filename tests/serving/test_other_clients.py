@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hpack
 
+from eunomia.serving.http2.blocks import MOST_LIST
 from eunomia.serving.http2.frames import Code, Setting, settings_in
-from eunomia.serving.http2.heads import MOST_LIST
 from eunomia.serving.http2.line import FREE
 from tests.hostile import frames
 from tests.serving.near import Near, away, fields, head, heard, plain, resets, whole, wider, within

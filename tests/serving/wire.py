@@ -82,7 +82,7 @@ class Deaf:
 
     def __init__(self, known: bool) -> None:
         self.bodies, self._known = Bodies(512 * MIB), known
-        self.requests, self.leaving, self.starting = list[Any](), False, str
+        self.requests, self.leaving, self.starting, self.grpc_port = list[Any](), False, str, 0
         self.rota = Rota(Turns(), math.inf)
 
     def knock(self, *_: Any) -> str:

@@ -17,6 +17,7 @@ from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.web_request import BaseRequest
 
+from eunomia.serving.fronts.in_words import Slashed
 from eunomia.serving.protocol.errors import ServingError
 
 log = logging.getLogger("eunomia.serving")
@@ -47,13 +48,24 @@ def elsewhere() -> list[web.RouteDef]:
 
 
 async def _nowhere(request: web.Request) -> web.StreamResponse:
+    if methods := await _methods(request):
+        raise web.HTTPMethodNotAllowed(request.method, methods)
+    path = request.rel_url.raw_path
+    shorter = path.rstrip("/")
+    if shorter and shorter != path:
+        url = request.rel_url.with_path(shorter, encoded=True)
+        if await _methods(request.clone(rel_url=url)):
+            raise Slashed(url.path)
+    raise web.HTTPNotFound
+
+
+async def _methods(request: web.Request) -> set[str]:
+    """Those by which its path is served."""
     methods: set[str] = set()
     for resource in request.app.router.resources():
         if resource.canonical != "/{path}":
             methods |= (await resource.resolve(request))[1]
-    if methods:
-        raise web.HTTPMethodNotAllowed(request.method, methods)
-    raise web.HTTPNotFound
+    return methods
 
 
 async def _nothing(_: web.Request) -> None:

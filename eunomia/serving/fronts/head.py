@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eunomia.serving.protocol.errors import BadRequest, HeadTooLarge, ServingError
+from eunomia.serving.protocol.errors import BadRequest, HeadTooLarge, OtherVersion, ServingError
 
 MOST, MOST_FIELDS = 16 * 1024, 128  # bytes and fields of a head
 END = b"\r\n\r\n"
@@ -21,6 +21,7 @@ INFER = re.compile(
     r"/v2/models/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:/versions/([A-Za-z0-9_~-][A-Za-z0-9._~-]*))?/infer"
 )
 BEGIN = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32} [^ ].* HTTP/1\.[01]\r?")
+HTTP2 = b"PRI * HTTP/2.0\r"  # its first line
 SIZE = re.compile(r"[0-9]{1,12}")
 STRANGE = (
     "transfer-encoding",
@@ -56,6 +57,8 @@ def fault_of(data: bytes) -> ServingError | None:
         or (not first and len(data) >= len(END))
     ):
         return BadRequest("these bytes are no HTTP")
+    if end and first == HTTP2:
+        return OtherVersion("this port speaks HTTP/1.1, and the request came in HTTP/2")
     if end and BEGIN.fullmatch(first) is None:
         return BadRequest("the first line is none of an HTTP/1.1 request")
     if len(data) > MOST:

@@ -24,6 +24,14 @@ ADMIN = "/v2/eunomia/"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class Slashed(web.HTTPNotFound):
+    """Nothing is served there, but at ``meant``, without the last slash."""
+
+    def __init__(self, meant: str) -> None:
+        super().__init__()
+        self.meant = meant
+
+
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Every failure as ``{"error": one sentence}``; nothing of the inside leaks."""
@@ -40,7 +48,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
             raise
         allowed = error.allowed_methods if isinstance(error, web.HTTPMethodNotAllowed) else ()
         known = error.status in (404, 405)
-        said = not_offered(request.method, request.path, allowed) if known else {"error": error.reason}
+        meant = error.meant if isinstance(error, Slashed) else ""
+        said = not_offered(request.method, request.path, allowed, meant) if known else {"error": error.reason}
         headers = {"Allow": ", ".join(sorted(allowed))} if allowed else None
         return web.json_response(said, status=error.status, headers=headers)
     except ConnectionResetError:  # the client went away in the middle of its body; nobody reads this

@@ -19,7 +19,7 @@ from eunomia.serving.fronts.expecting import still_waits
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.in_turn import InTurn
-from eunomia.serving.fronts.lingering import close_slowly, say_no_more
+from eunomia.serving.fronts.lingering import LINGER_BYTES, Farewell, say_no_more
 from eunomia.serving.fronts.mode import Mode
 from eunomia.serving.fronts.parts import PLAIN, Leaving
 from eunomia.serving.fronts.still_there import StillThere
@@ -32,7 +32,6 @@ FOREVER_S = 1e8  # connections without requests are ended by ``connections``
 KNOWN_BYTES = 2048  # of a head that is kept, in case the next is the same
 AHEAD = 64 * 1024  # bytes behind a request that has no answer yet
 AT_ONCE = 8  # requests in one round of the loop
-LINGER_BYTES = 1024**2  # that a client still sends while it is turned away
 
 
 class Lane(InTurn):
@@ -71,7 +70,7 @@ class Lane(InTurn):
         self._exchange: HttpExchange | None = None
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._untaken = Untaken()  # of a large answer on its way
-        self._linger: asyncio.TimerHandle | None = None
+        self._linger: Farewell | None = None
         self._there: StillThere | None = None  # of a client that sends no more
         self._parts: Leaving | None = None  # of a large answer
 
@@ -190,14 +189,13 @@ class Lane(InTurn):
         fault = fault_of(data)
         if fault is None or self.transport is None:
             return True
-        self._tail, self._mode, self._left = Waiting(), Mode.GONE, LINGER_BYTES
-        self._linger = close_slowly(self.transport, ending(failure(fault)))
+        self._mode, self._left, grpc_port = Mode.GONE, LINGER_BYTES, self._inference.service.grpc_port
+        self._linger = Farewell(self.transport, fault, grpc_port, self._tail.take_all())
         return False
 
     def _throw_away(self, data: bytes) -> None:
-        self._left -= len(data)
-        if self._left < 0 and self.transport is not None:
-            self.transport.abort()
+        if self._linger is not None:
+            self._linger.hear(data)
 
     def _begin(self, head: Head, caller: Caller, end: int) -> None:
         """An inference request: may its body come?"""

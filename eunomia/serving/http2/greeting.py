@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from eunomia.serving.http2 import frames
+from eunomia.serving.http2.blocks import MOST_LIST
 from eunomia.serving.http2.call import WINDOW
 from eunomia.serving.http2.frames import Setting
-from eunomia.serving.http2.heads import MOST_LIST
 
 STREAMS = 128  # calls of a connection at a time
 IN_ALL = 8 * 1024**2  # bytes of all calls that may be on their way

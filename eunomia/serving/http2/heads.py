@@ -1,4 +1,4 @@
-"""Heads of calls, in and out: header blocks read by the library ``hpack``, and written here, where they hardly vary.
+"""Heads of calls, in and out: what a header block says, and blocks to be sent, which hardly vary.
 
 To read a block again that changed nothing the first time gives the same: most calls of a client cost no reading.
 """
@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import quote
 
-import hpack
 from hpack.table import HeaderTable
 
 from eunomia.serving.fronts.caller import FAIRNESS, FORWARDED
+from eunomia.serving.http2.blocks import read_block
 from eunomia.serving.http2.frames import Code, Fault
 
-MOST_BLOCK = 16384  # bytes of a block, as over HTTP: to read so much takes 2 ms at worst
-MOST_LIST = 16384  # bytes that it may stand for, each field with 32 more: clients that keep to it send no longer block
+MOST_BLOCK = 16384  # bytes of a block, as over HTTP
 STATUS_200 = b"\x88"
 CONTENT_TYPE, NAMED = b"\x0f\x10", b"\x00"  # a field of the table's name; a field with its own name
 GRPC = "application/grpc"
@@ -55,8 +54,7 @@ class Heads:
     """Of one connection: the table that both sides keep."""
 
     def __init__(self) -> None:
-        self._decoder = hpack.Decoder(max_header_list_size=MOST_LIST)
-        self._table = self._decoder.header_table = Counted()
+        self._table = Counted()
         self._known: tuple[bytes, int, int, Fields] | None = None  # a block, the table's state, what it says
 
     def read(self, block: bytes) -> Fields:
@@ -66,13 +64,7 @@ class Heads:
             return self._known[3]
         if updates_in(block) > MOST_UPDATES:
             raise Fault(Code.COMPRESSION_ERROR, "a header block changes the table's size twice at most")
-        try:
-            found = list(self._decoder.decode(block, raw=True))
-        except hpack.OversizedHeaderListError:
-            raise Fault(Code.NO_ERROR, f"headers stand for more than {MOST_LIST} bytes") from None
-        except Exception:  # what the library raises for broken blocks is of several kinds
-            raise Fault(Code.COMPRESSION_ERROR, "a header block cannot be read") from None
-        fields = _fields(found)
+        fields = _fields(read_block(block, self._table))
         after = self._table.changes, self._table.maxsize
         self._known = (block, *after, fields) if after == before and len(block) <= KNOWN_BYTES else None
         return fields

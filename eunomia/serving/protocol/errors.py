@@ -71,6 +71,13 @@ class HeadTooLarge(ServingError):
     of_input = True
 
 
+class OtherVersion(ServingError):
+    """HTTP/2 where HTTP/1.1 is spoken."""
+
+    http, grpc, reason = 505, "UNIMPLEMENTED", "bad_request"
+    of_input = True
+
+
 class Unspoken(ServingError):
     """The server has no such method, or cannot read what it is sent."""
 
@@ -177,12 +184,15 @@ def forget_frames(error: BaseException) -> None:
     error.__traceback__ = None
 
 
-def not_offered(method: str, path: str, allowed: Collection[str]) -> dict[str, str]:
-    """What to say of a path that nobody serves, or not by this method."""
+def not_offered(method: str, path: str, allowed: Collection[str], meant: str = "") -> dict[str, str]:
+    """What to say of a path that nobody serves, or not by this method; ``meant``: one that somebody does."""
     if allowed:
         said = f"{path!r:.100} takes {' and '.join(sorted(allowed))}, not {method:.20}"
         return {"error": said, "reason": "method_not_allowed"}
-    said = f"nothing is served at {path!r:.100}; inference is POST /v2/models/NAME/infer"
+    other = (
+        f"leave out the slash behind {meant!r:.100}" if meant else "inference is POST /v2/models/NAME/infer"
+    )
+    said = f"nothing is served at {path!r:.100}; {other}"
     return {"error": said, "reason": NotFound.reason}
 
 

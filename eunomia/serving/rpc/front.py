@@ -162,6 +162,7 @@ class GrpcFront:
 
     async def ModelStatistics(self, request: Versioned, call: Call) -> Response:  # noqa: N802, D102
         grant = self.service.identify(caller_of(call))
+        await self.inference.json.rounds.turn(grant.name)  # as over HTTP: many may have come at once
         return await self._stated(await self.service.model_statistics(grant, request.name, request.version))
 
     async def _stated(self, found: Sequence[Json]) -> Response:

@@ -279,6 +279,25 @@ def test_inputs_that_have_no_rows_in_common_keep_their_sizes() -> None:
     assert cut.given == [{"edge": [900], "ends": [2, 900], "x": [60, 4]}]
 
 
+def test_it_is_cut_for_more_tokens_though_a_large_cache_shrinks() -> None:
+    """They were fewer elements than those by which it was cut, and so it was not cut."""
+    cut = Cut(None)
+    cut.model.ports["inputs"] = [
+        {"name": name, "datatype": "FP32", "shape": [1, -1]} for name in ("past", "x")
+    ]
+    cut.model.shapes = {"past": [1, 512], "x": [1, 1]}
+    job = cut.job(200)
+    job.shapes = ("past", (1, 0)), ("x", (1, 200))
+
+    async def waited() -> None:
+        ended = cut.by_size.wanted("gold", job, 0.025)
+        assert ended is not None
+        await ended
+
+    asyncio.run(waited())
+    assert cut.given == [{"past": [1, 0], "x": [1, 200]}]
+
+
 def test_tries_are_few_and_further_and_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who came in a pause was refused for good, though it had only to wait."""
     pauses = list[float]()

@@ -18,6 +18,7 @@ administrators wait for it. What such a block took is known then, and no request
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -238,10 +239,10 @@ class BySize:
                     tries.label = self._loading.models[name].label
                     self._tries[name] = tries  # whoever looked between its load and now has begun anew
                     log.warning(
-                        "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
-                        "its shapes",
+                        "'%s' is cut anew for inputs as its clients send them; to have that from the start, write in "
+                        "its [[network]], or of models_dir in NAME.toml or NAME/config.toml: %s",
                         name,
-                        shapes,
+                        in_toml(shapes),
                     )
         except Away as error:
             tries.count[tenant] -= 1
@@ -274,6 +275,12 @@ class BySize:
                     raise
                 shapes = between(tried, wanted, part, fit)
         return shapes
+
+
+def in_toml(shapes: Shapes) -> str:
+    """A line for a server file."""
+    pairs = (f"{json.dumps(name, ensure_ascii=False)} = {sizes}" for name, sizes in shapes.items())
+    return f"shapes = {{ {', '.join(pairs)} }}"
 
 
 def _no_smaller(shapes: Mapping[str, Sequence[int]], others: Shapes) -> bool:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.section import FilePath, Section
-from eunomia.config.server import Count
+from eunomia.config.trial_shapes import TrialShapes, check_sizes
 
 
 class BesideConfig(Section):
     """Three keys of ``[[network]]``; the others follow from the file's place."""
 
-    shapes: dict[str, list[Count]] = Field(default_factory=dict)
+    shapes: TrialShapes = Field(default_factory=dict)
     empty: bool = False
     labels: dict[str, FilePath] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        check_sizes(self.shapes, self.empty)
+        return self
 
 
 def beside_from(path: Path) -> BesideConfig:

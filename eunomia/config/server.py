@@ -20,6 +20,7 @@ from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, wrong
 from eunomia.config.server_options import HarvestConfig, ReplicasConfig, TracesConfig
+from eunomia.config.trial_shapes import TrialShapes, check_sizes
 from eunomia.core.errors import ConfigError
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
@@ -104,9 +105,7 @@ class NetworkConfig(Section):
     name: Annotated[ShownName, AfterValidator(_without_slash)]
     onnx: FilePath | None = None
     builtin: Literal["mobilenet-v2", "resnet50"] | None = None
-    shapes: dict[str, list[Count]] = Field(
-        default_factory=dict
-    )  # of inputs with free sizes, for the trial run
+    shapes: TrialShapes = Field(default_factory=dict)  # of inputs with free sizes, for the trial run
     empty: bool = False  # inputs may be empty behind the first axis: some of the runtime's kernels die of it
     labels: dict[str, FilePath] = Field(
         default_factory=dict
@@ -118,6 +117,7 @@ class NetworkConfig(Section):
             raise wrong(f"network '{self.name}' has both onnx and builtin: take one of them out")
         if self.onnx is None and self.builtin is None:
             raise wrong(f'network \'{self.name}\' needs onnx = "FILE" or builtin = "NAME"')
+        check_sizes(self.shapes, self.empty)
         return self
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from eunomia.serving.devices.answers import Inputs
+from eunomia.serving.devices.axes import elements
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
@@ -38,7 +39,7 @@ def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs) ->
     tensors = sorted(as_the_network_has(ports, inputs).items())
     shapes = tuple([(name, array.shape) for name, array in tensors])
     alike = tuple([(name, shape[1:]) for name, shape in shapes])
-    sizes = tuple([max(array.size // batch, 1) for _, array in tensors])
+    sizes = tuple([max((array.size or elements(array.shape)) // batch, 1) for _, array in tensors])
     fit = Fit(ports, entry.empty, batch, shapes, alike, sizes)
     if request.form is not None:
         request.form.fit = fit

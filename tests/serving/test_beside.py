@@ -72,7 +72,7 @@ def test_an_empty_cache_is_allowed_beside_the_network(tmp_path: Path, network: s
     with running(tmp_path, models_dir=folder, beside=_beside) as server:
         assert load(server, "net")[0] == 200
         status, content = infer(server, "net", x=[1, 2, 4], kept=[1, 0, 4])
-        assert status == 400 and f"empty = true in {options.name} beside it allows" in content["error"]
+        assert status == 400 and f"empty = true in {beside} of models_dir allows" in content["error"]
         options.write_text("empty = true\nshapes = { kept = [1, 5, 4] }\n")
         assert infer(server, "net", x=[1, 2, 4], kept=[1, 0, 4])[0] == 400, "it counts from the next load on"
         assert load(server, "net")[0] == 200

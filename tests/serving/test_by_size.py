@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eunomia.core.errors import ModelError
+from eunomia.config.beside import beside_from
+from eunomia.config.server import load_server
+from eunomia.core.errors import ConfigError, ModelError
 from eunomia.serving.blocks.long import LongBlock
-from eunomia.serving.devices.by_size import AGAIN_S, HALVINGS, LATE_S, MOST, PAUSE_S, BySize
+from eunomia.serving.devices.by_size import AGAIN_S, HALVINGS, LATE_S, MOST, PAUSE_S, BySize, in_toml
 from eunomia.serving.devices.cutting import Away
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
@@ -277,6 +279,46 @@ def test_inputs_that_have_no_rows_in_common_keep_their_sizes() -> None:
 
     asyncio.run(waited())
     assert cut.given == [{"edge": [900], "ends": [2, 900], "x": [60, 4]}]
+
+
+def test_it_is_cut_for_more_tokens_though_a_large_cache_shrinks() -> None:
+    """They were fewer elements than those by which it was cut, and so it was not cut."""
+    cut = Cut(None)
+    cut.model.ports["inputs"] = [
+        {"name": name, "datatype": "FP32", "shape": [1, -1]} for name in ("past", "x")
+    ]
+    cut.model.shapes = {"past": [1, 512], "x": [1, 1]}
+    job = cut.job(200)
+    job.shapes = ("past", (1, 0)), ("x", (1, 200))
+
+    async def waited() -> None:
+        ended = cut.by_size.wanted("gold", job, 0.025)
+        assert ended is not None
+        await ended
+
+    asyncio.run(waited())
+    assert cut.given == [{"past": [1, 0], "x": [1, 200]}]
+
+
+def test_the_line_that_the_log_gives_can_be_pasted(tmp_path: Path) -> None:
+    """It was a dictionary of Python's, and its 0 was refused."""
+    shapes = {"past.0.key": [1, 8, 0, 64], 'größe "a\\b"\t': [1, 200]}
+    (tmp_path / "net.toml").write_text(f"empty = true\n{in_toml(shapes)}\n")
+    assert beside_from(tmp_path / "net.toml").shapes == shapes
+    (tmp_path / "net.onnx").touch()
+    file = tmp_path / "server.toml"
+    head = 'anonymous = true\n[[device]]\nname = "cpu"\n[[tenant]]\nname = "gold"\n'
+    entry = f'{head}[[network]]\nname = "net"\nonnx = "net.onnx"\n{in_toml(shapes)}\n'
+    file.write_text(f"{entry}empty = true\n")
+    assert load_server(file).network[0].shapes == shapes
+    file.write_text(entry)
+    with pytest.raises(
+        ConfigError, match="0.key.2 is 0; it must be at least 1; with empty = true beside shapes, 0 is"
+    ):
+        load_server(file)
+    (tmp_path / "net.toml").write_text("empty = true\nshapes = { x = [0, 1] }\n")
+    with pytest.raises(ConfigError, match="shapes.x.0 is 0; it must be at least 1$"):
+        beside_from(tmp_path / "net.toml")
 
 
 def test_tries_are_few_and_further_and_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:

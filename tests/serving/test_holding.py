@@ -14,10 +14,11 @@ from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.less import ended
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.protocol.errors import TooLarge, Untried
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory
-from eunomia.serving.tenants.holding import AGAIN_S, SEEN_S, Holding
+from eunomia.serving.tenants.holding import AGAIN_S, SEEN_S, Holding, in_ms
 from eunomia.workload.tenant import Agreement
 
 GOLD = Grant("gold", promises={"*": Promise(0.05)})
@@ -117,6 +118,33 @@ def test_a_size_that_never_ran_has_no_figure_in_its_refusal() -> None:
         desk.holding.check(BRONZE, job)
 
 
+def test_who_sent_one_row_hears_which_input_to_shorten_and_to_what() -> None:
+    """It was told to send fewer rows, of one."""
+    desk = Desk(GOLD, BRONZE)
+    assert desk.ask(BRONZE, 40) and desk.ask(BRONZE, 3000)
+    job = Job(
+        desk.pairs["bronze"], desk.network, desk.clock.now_s(), sizes=(3000,), shapes=(("x", (1, 3000)),)
+    )
+    desk.dispatcher.classify(job)
+    with pytest.raises(TooLarge, match=r"others: send a shorter 'x' \(40 elements pass, this has 3000\)$"):
+        desk.holding.check(BRONZE, job)
+    desk.dispatcher.patience_s = desk.holding.patience_s
+    said = str(ended(desk.dispatcher, job, 0.129))
+    assert said.startswith("network 'net' was ended after 129 ms: this input may hold its device for 25 ms")
+    assert said.endswith("send a shorter 'x' (40 elements pass, this has 3000)")
+    desk.holding.explore = lambda tenant, job, bound_s: True
+    several = Job(desk.pairs["bronze"], desk.network, desk.clock.now_s(), batch=2, sizes=(3000,))
+    desk.dispatcher.classify(several)
+    with pytest.raises(TooLarge, match="for the deadlines of others: send fewer rows$"):
+        desk.holding.check(BRONZE, several)
+
+
+def test_two_times_that_differ_are_not_said_to_be_the_same() -> None:
+    """They hold a device for 25 ms, and others can wait for 25 ms."""
+    assert in_ms(0.0254, 0.025) == ("25.4 ms", "25.0 ms") and in_ms(1.0, 0.025) == ("1000 ms", "25 ms")
+    assert in_ms(0.025, 0.025) == ("25.000 ms", "25.000 ms")
+
+
 def test_before_its_tensors_are_here_a_size_is_refused_only_where_nothing_helps() -> None:
     """Of large bodies, sizes that were known as too long were refused where small ones waited for another cut."""
     desk = Desk(GOLD, BRONZE)
@@ -196,7 +224,9 @@ def test_what_nobody_could_try_is_refused_for_a_while_and_not_for_good(
     ) as told:
         desk.holding.check(BRONZE, jobs[1])
     assert (told.value.http, told.value.retry_after_s) == (429, AGAIN_S)
-    assert str(told.value).endswith("again later, or have its operator give usual sizes (shapes)")
+    assert str(told.value).endswith(
+        f"again in {AGAIN_S:.0f} s, or have its operator give usual sizes (shapes)"
+    )
     (said,) = caplog.messages  # 59 of 60 pictures were refused, and the log was empty
     assert "some inputs of 'net' are refused" in said and "shapes in its [[network]]" in said
     desk.clock.time_s += AGAIN_S

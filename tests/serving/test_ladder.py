@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,6 @@ from eunomia.serving.devices.ladder import (
     SHARE,
     Ladder,
     between,
-    elements,
     first_axes,
     furthest,
     liked,
@@ -45,6 +45,11 @@ from tests.serving.live import GOLD, SILVER, ask, options, running
 
 BOUND_S, TOKEN_S = 0.025, 20e-6
 PORTS: Any = [{"name": "x", "datatype": "FP32", "shape": [-1, -1, 4]}]
+
+
+def elements(shapes: Shapes) -> int:
+    """In all inputs together."""
+    return sum(math.prod(sizes) for sizes in shapes.values())
 
 
 class Fake:
@@ -397,6 +402,68 @@ def test_axes_that_belong_together_grow_together(
     assert wanted in fake.seen or elements(wanted) * TOKEN_S > BOUND_S / 2.0
 
 
+CACHE: Any = [
+    {"name": "ids", "datatype": "INT64", "shape": [1, -1]},
+    {"name": "past", "datatype": "FP32", "shape": [1, 8, -1, 64]},
+]
+
+
+class Decoder(Strict):
+    """What it takes is a matter of its tokens, of which each is as nothing beside the cache."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda shapes: True)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self.flat_s = self.cost_s(message["shapes"])
+        super().tell(message)
+
+    def cost_s(self, shapes: Shapes) -> float:
+        """Of one block."""
+        tokens, past = shapes["ids"][1], shapes["past"][2]
+        return 0.5e-3 + 0.5e-3 * tokens + 1e-6 * tokens * (tokens + past)
+
+    def climb(self, trial: tuple[int, int], wanted: tuple[int, int]) -> bool:
+        """From so many tokens behind so many to others; whether what these take is known then."""
+        tried_s, asked = ({"ids": [1, n], "past": [1, 8, past, 64]} for n, past in (trial, wanted))
+        costs = CostBook(1)
+        rows, sizes = trial_shape(CACHE, tried_s)
+        network = costs.add("net", 1, rows=rows, sizes=sizes)
+        costs.measured(network, 0, [self.cost_s(tried_s)])
+        loading: Any = type("Loading", (), {})()
+        model = LoadedModel(network, "net#1", "", tried_s, {"inputs": CACHE, "outputs": []})
+        loading.models = {"net": model}
+        self.ladder = Ladder([self], loading, costs, ManualClock())  # type: ignore[list-item]
+        rows, sizes = trial_shape(CACHE, asked)
+        shapes = tuple((name, tuple(sizes)) for name, sizes in asked.items())
+        job = Job(0, network, 0.0, sizes=tuple(sizes), shapes=shapes)
+        job.cost_row = costs.row_of(network, 1, job.sizes)
+        assert asyncio.run(tried(self.ladder, job)) is True
+        return costs.evident(job.cost_row)
+
+
+@pytest.mark.parametrize(
+    ("trial", "wanted", "known"),
+    [
+        ((1, 1), (200, 0), False),  # the first prompt
+        ((1, 1), (200, 1), False),
+        ((1, 1), (12, 0), True),
+        ((1, 1), (12, 12), True),  # both grow
+        ((1, 0), (1, 900), True),  # from none
+        ((200, 0), (1, 900), True),  # it was cut for a prompt, and goes on from there
+        ((1, 900), (12, 0), True),
+        ((1, 900), (200, 0), False),
+    ],
+)
+def test_each_axis_that_grows_is_climbed_whatever_a_large_cache_does(
+    trial: tuple[int, int], wanted: tuple[int, int], known: bool
+) -> None:
+    """A cache of one position has more elements than a prompt of 200 tokens: that was one step, and a device died."""
+    decoder = Decoder()
+    assert decoder.climb(trial, wanted) is known
+    assert decoder.held and max(decoder.held) <= BOUND_S * 1.01
+
+
 def test_one_long_row_is_tried_where_the_trial_had_several_short_ones() -> None:
     """It was tried with as many rows as the trial had, which took too long, and refused."""
     fake = Fake(lambda rows, tokens: TOKEN_S * rows * tokens)
@@ -446,6 +513,7 @@ def test_from_one_element_a_recurrent_network_is_not_tried_beyond_the_bound() ->
 def test_sizes_between() -> None:
     tried, wanted = {"x": [1, 1, 4], "y": [1]}, {"x": [16, 100, 4], "y": [16]}
     assert between(tried, wanted, 0.0) == tried and between(tried, wanted, 1.0) == wanted
+    assert between({"past": [0]}, {"past": [64]}, 0.5) == {"past": [8]}, "from none"
     past = between({"past": [1, 0], "x": [4, 3]}, {"past": [2, 0], "x": [9, 0]}, 0.5)
     assert past == {"past": [1, 0], "x": [6, 0]}
     assert furthest({"past": [1, 0]}, {"past": [2, 0]}, 0.0, 2.0) == 1.0

@@ -25,7 +25,7 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.learning import LEARN, TRIAL
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.dispatch.shapes import MOST
+from eunomia.serving.dispatch.shapes import COARSE_MOST, MOST
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.protocol.errors import Expired, Hopeless
 from eunomia.serving.protocol.infer import InferRequest, InputTensor
@@ -184,12 +184,30 @@ def test_what_a_new_shape_takes_at_least_is_in_proportion_to_the_largest_that_ra
     assert book.least_s(network, ran) == book.rest_s(network, ran)[0][0]
 
 
+def test_a_few_tokens_are_not_read_off_a_large_cache_beside_them() -> None:
+    """A prompt of 200 tokens had fewer elements than a cache of one position, and was let in as short."""
+    book, cache = CostBook(1), 12_288
+    network = book.add("net", 1, sizes=[1, cache])
+    book.measured(network, 0, [1e-3])
+    for past in (1, cache):
+        row = book.row_of(network, 1, [200, past])
+        assert book.longest_s(network, row) == pytest.approx(0.2) == book.least_s(network, row)
+    prompt, step = book.row_of(network, 1, [200, 1]), book.row_of(network, 1, [1, 100 * cache])
+    book.learn(network, 0, 0, [0.15], 1, prompt)
+    step = book.row_of(network, 1, [1, 100 * cache])
+    assert book.rest_s(network, step)[0][0] == pytest.approx(0.1), "as of the trial, which is most like it"
+    for n in range(MOST):
+        book.row_of(network, 1, [1, 2**n])
+    rows = {book.row_of(network, 1, [tokens, cache + 1]) for tokens in (2, 200)}
+    assert len(rows) == 2, "beyond so many classes, too"
+
+
 def test_classes_of_a_network_are_bounded() -> None:
     book = CostBook(1)
     network = book.add("net", 1, sizes=[1, 1])
     book.measured(network, 0, [1.0])
     rows = {book.row_of(network, 1, [2**a, 2**b]) for a in range(40) for b in range(40)}
-    assert len(rows) <= MOST + 2 * 40 + 1
+    assert len(rows) <= COARSE_MOST + 2 * 40 + 1
 
 
 def test_no_tenant_takes_all_classes_from_the_others() -> None:

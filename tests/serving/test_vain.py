@@ -111,7 +111,8 @@ def test_only_what_was_long_and_in_vain_pauses() -> None:
     job.attained_s = 0.03
     assert desk.holding.in_vain("bronze", job)
     with pytest.raises(
-        Refused, match=r"held a device for 30 ms and got no answer; tenant 'bronze' may try again"
+        Refused,
+        match=r"held a device for 30 ms and got no answer; tenant 'bronze' may send such inputs again in 10 s",
     ):
         desk.ask(BRONZE, 1)
     assert desk.ask(OTHER, 1) and desk.ask(BRONZE, 50), "others, and other sizes"
@@ -244,3 +245,26 @@ def an_endless_loop_costs_nobody_else_the_device(server: Server) -> None:
     assert server.service.limits.today.used_s["silver"] >= LEAST_S
     status, said, _ = sized(server, 5, "turns")
     assert status == 429 and "held a device for" in said["error"]
+
+
+def test_a_size_of_which_a_run_was_ended_has_its_network_cut_after_the_pause() -> None:
+    """It was foreseen as short: one after the other was let in and ended, and the server never tried another cut."""
+    desk, explored = Desk(GOLD, BRONZE), list[Job]()
+
+    def job() -> Job:
+        return Job(desk.pairs["bronze"], desk.network, desk.clock.time_s, sizes=(1,))
+
+    def explore(tenant: str, job: Job, bound_s: float) -> bool:
+        explored.append(job)
+        return True
+
+    ended, desk.holding.explore = job(), explore
+    assert desk.holding.check(BRONZE, ended) is None and not explored
+    ended.attained_s, ended.felled = 0.12, True
+    assert desk.holding.in_vain("bronze", ended)
+    with pytest.raises(Refused, match="for 120 ms and got no answer; tenant 'bronze' may send .* in 10 s"):
+        desk.holding.check(BRONZE, job())
+    desk.clock.time_s += FIRST_S
+    again = job()
+    assert desk.holding.check(BRONZE, again) is None and explored == [again], "it runs where no cut helps"
+    assert desk.holding.check(GOLD, job()) is None and len(explored) == 1

@@ -7,6 +7,7 @@ A name that says nothing, or is none, is of its axis alone. Names may be wrong: 
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -24,6 +25,11 @@ BATCH = re.compile(r"batch|^(n|b|bs)$", re.IGNORECASE)
 LONGEST = 200  # letters of a name that is read as a sum or product
 ONE_WAY = ast.Add, ast.Mult
 OPERATORS = *ONE_WAY, ast.Sub, ast.FloorDiv, ast.Div
+
+
+def elements(sizes: Sequence[int]) -> int:
+    """Of an input; an axis of none counts as one of one, which costs about as much."""
+    return math.prod(max(size, 1) for size in sizes)
 
 
 def names_of(model: onnx.ModelProto) -> Names:

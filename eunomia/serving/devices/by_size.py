@@ -18,10 +18,10 @@ administrators wait for it. What such a block took is known then, and no request
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-import math
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from operator import ge
@@ -34,9 +34,9 @@ from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.ladder import (
     between,
-    elements,
     first_axes,
     furthest,
+    grown,
     liked,
     linked,
     sizes_tried,
@@ -62,7 +62,7 @@ Load = Callable[[LoadedModel, Shapes, float], Coroutine[object, object, None]]
 class _Tries:
     """Of one network, since somebody loaded it; ``label``: as which it serves now.
 
-    ``failed``: by tenant, so many elements were too many for a cut, until then. ``long``: sizes, the longest block of
+    ``failed``: by tenant, sizes that were too large for a cut, until then. ``long``: sizes, the longest block of
     their cut, and how long that counts.
     """
 
@@ -71,7 +71,7 @@ class _Tries:
     away: int = 0  # in a row that failed by no fault of their sizes, and do not count
     due_s: float = 0.0
     ended: Known | None = None  # of its cut, while that is under way
-    failed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    failed: dict[str, tuple[Shapes, float]] = field(default_factory=dict)
     long: deque[tuple[Shapes, float, float]] = field(default_factory=lambda: deque(maxlen=MOST_LONG))
     rested: Known | None = None  # of the pause after it, where somebody waits for that
 
@@ -154,7 +154,7 @@ class BySize:
         found = [
             longest_s
             for shapes, longest_s, until_s in tries.long
-            if now_s < until_s and all(all(map(ge, sizes, shapes[name])) for name, sizes in wanted.items())
+            if now_s < until_s and _no_smaller(wanted, shapes)
         ]
         return max(found, default=0.0)
 
@@ -223,10 +223,10 @@ class BySize:
         if takes_s > LONGEST_S or job.divides(self._costs):
             leading = first_axes(model.ports["inputs"]) - linked(model.ports, tried, shapes)[1]
             shapes, takes_s = with_rows_of(tried, shapes, leading), takes_s * job.network.rows / job.rows
-        larger = elements(shapes) > elements(tried) or takes_s > LONGER * tried_s
-        failed, until_s = tries.failed.get(tenant, (math.inf, 0.0))
-        most = failed if self._clock.now_s() < until_s else math.inf
-        return shapes if larger and shapes != tried and elements(shapes) < most else None
+        larger = grown(tried, shapes) > 1.0 or takes_s > LONGER * tried_s
+        failed, until_s = tries.failed.get(tenant, (shapes, 0.0))
+        vain = self._clock.now_s() < until_s and _no_smaller(shapes, failed)
+        return shapes if larger and shapes != tried and not vain else None
 
     async def _cut(
         self, tenant: str, tries: _Tries, model: LoadedModel, shapes: Shapes, bound_s: float
@@ -239,10 +239,10 @@ class BySize:
                     tries.label = self._loading.models[name].label
                     self._tries[name] = tries  # whoever looked between its load and now has begun anew
                     log.warning(
-                        "'%s' is cut anew for inputs as its clients send them; to have that from the start, give %s as "
-                        "its shapes",
+                        "'%s' is cut anew for inputs as its clients send them; to have that from the start, write in "
+                        "its [[network]], or of models_dir in NAME.toml or NAME/config.toml: %s",
                         name,
-                        shapes,
+                        in_toml(shapes),
                     )
         except Away as error:
             tries.count[tenant] -= 1
@@ -269,12 +269,23 @@ class BySize:
                 if isinstance(error, LongBlock):
                     self._is_long(tries, shapes, error.longest_s)
                     fewer = max(fewer, (error.longest_s / bound_s) ** (1.0 / STEEPEST))
-                tries.failed[tenant] = elements(shapes), self._clock.now_s() + AGAIN_S
-                part = furthest(tried, wanted, 0.0, elements(shapes) / elements(tried) / fewer, fit)
+                tries.failed[tenant] = shapes, self._clock.now_s() + AGAIN_S
+                part = furthest(tried, wanted, 0.0, grown(tried, shapes) / fewer, fit)
                 if halved == HALVINGS or self._clock.now_s() > late_s or not 0.0 < part < 1.0:
                     raise
                 shapes = between(tried, wanted, part, fit)
         return shapes
+
+
+def in_toml(shapes: Shapes) -> str:
+    """A line for a server file."""
+    pairs = (f"{json.dumps(name, ensure_ascii=False)} = {sizes}" for name, sizes in shapes.items())
+    return f"shapes = {{ {', '.join(pairs)} }}"
+
+
+def _no_smaller(shapes: Mapping[str, Sequence[int]], others: Shapes) -> bool:
+    """Whether no size is smaller than that of the others."""
+    return all(all(map(ge, sizes, others[name])) for name, sizes in shapes.items())
 
 
 def _rest(tries: _Tries, pause_s: float) -> Known:

@@ -22,12 +22,12 @@ from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.less import ended
 from eunomia.serving.dispatch.neighbours import NOTHING, Ran, what_of
-from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ServingError, TooLong
+from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ServingError
 
 HANG_FACTOR = 50.0  # a run that lasts this many times its estimate, and ``hang_s`` of its place on top, hangs
 MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
-TOO_LONG = "network '{}' was ended after {:.0f} ms: this input holds its device for too long"
 NEW_SHAPE_S = 60.0  # the same where nobody has measured such an input yet
 OWN = 0.5  # a run that had its core for less of its time was interrupted
 OnRun = Callable[[int, Job, tuple[float, float], bool], None]  # device, job, begin and end, stopped?
@@ -213,13 +213,13 @@ class Execution:
     ) -> None:
         """Answers to clients, memory to the arena; what was measured is learned later, for rows and class ``size``."""
         if message["kind"] == "failed" and run.ended:
-            held_ms = 1e3 * (message["span_s"][1] - message["span_s"][0])
+            held_s = message["span_s"][1] - message["span_s"][0]
             for member in (run.job, *run.job.together):
                 member.felled = True
             if run.job.network.untried and not run.job.together:
-                run.job.payload.took_s += 1e-3 * held_ms
+                run.job.payload.took_s += held_s
                 self.answers.offer(run.job)  # in blocks it may run to its end
-            self.fail(run, TooLong(TOO_LONG.format(run.job.network.name, held_ms)))
+            self.fail(run, ended(self.dispatcher, run.job, held_s))
         elif message["kind"] == "failed" and not message.get("again"):
             self.fail(run, failure(run.job.network.name, message))
         elif hits is not None:

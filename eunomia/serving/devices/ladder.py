@@ -2,10 +2,12 @@
 
 The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
 input between the largest that was tried and the request's. It is larger by so much that its longest block stays
-inside the bound. That holds even if time grows with the square of the elements (in proportion to rows). Fewer than
-``FEW`` count as so many, as far as time that grows in proportion stays inside, too. Its sizes are multiples of powers
-of two, up to ``LIKED``, if such a step is large enough: others do not run on networks that halve pictures. Axes that
-the file names alike are alike in it, and sums of names follow, if that is so in both inputs.
+inside the bound. That holds even if time grows with the square of the elements (in proportion to rows), and of the
+input that grows most: a token may cost more than all of a large cache beside it. Axes that shrink do so first, as they
+make up for none that grow. Fewer elements than ``FEW`` count as so many, as far as time that grows in proportion stays
+inside, too. Its sizes are multiples of powers of two, up to ``LIKED``, if such a step is large enough: others do not
+run on networks that halve pictures. Axes that the file names alike are alike in it, and sums of names follow, if that
+is so in both inputs.
 
 Orders come first; a device that is never idle gives it ``SHARE`` of its time all the same, a block at a time: no size
 is locked out.
@@ -18,7 +20,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Sequence
 
-from eunomia.serving.devices.axes import Axes, Shapes
+from eunomia.serving.devices.axes import Axes, Shapes, elements
 from eunomia.serving.devices.climbs import Climb, Climbs, Known
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import LoadedModel, Loading, trial_shape
@@ -123,8 +125,8 @@ class Ladder:
     async def _climb(self, climb: Climb) -> None:
         """From the trial's size to the wanted one, or to where a block holds a device for too long.
 
-        First all sizes but the rows, with which time may grow with the square; then the rows. Sizes of which the time
-        is known are not tried.
+        First what shrinks; then all sizes that grow but the rows, with which time may grow with the square; then the
+        rows. Sizes of which the time is known are not tried.
         """
         network, model = climb.network, self._loading.models.get(climb.network.name)
         self._behind = BEHIND
@@ -134,28 +136,34 @@ class Ladder:
         fit, bound = linked(model.ports, tried, wanted)
         leading = first_axes(ports) - bound
         first, few = with_rows_of(wanted, tried, leading), with_rows_of(tried, wanted, leading)
-        rows, _ = trial_shape(ports, first)
-        took_s = self._costs.longest_s(network, network.first_row) * rows
+        if (least := fit(smaller(tried, wanted))) != first:
+            first, took_s = least, await self._takes_s(climb, model, least)
+        else:
+            rows, _ = trial_shape(ports, first)
+            took_s = self._costs.longest_s(network, network.first_row) * rows
         for begin, end, power in ((first, few, 0.5), (few, wanted, 1.0)):
-            part, tried_last = 0.0, begin
+            part, shapes, growing = 0.0, begin, growing_most(begin, end)
             while begin != end and part < 1.0:
-                here, longer, count = part, climb.bound_s / max(took_s, 1e-7), elements(tried_last)
-                most = min(max(count, FEW) * longer**power, count * max(longer, FEW))
+                here, longer = part, climb.bound_s / max(took_s, 1e-7)
+                scale = max(1.0, FEW / sum(elements(shapes[name]) for name in growing))
+                most = min(scale * longer**power, max(longer, FEW))
                 for how in (liked(begin, end, fit), fit):
-                    larger = most / max(elements(between(begin, end, here, how)), 1)
-                    if (part := furthest(begin, end, here, larger, how)) > 0.0:
+                    if (part := furthest(begin, end, here, most, how, shapes)) > 0.0:
                         break
                 else:
                     return
-                shapes = tried_last = between(begin, end, part, how)
-                rows, sizes = trial_shape(ports, shapes)
-                row = self._costs.row_of(network, rows, sizes, climb.pair)
-                if self._costs.evident(row) and self._costs.fine(network, row):
-                    took_s = self._costs.longest_s(network, row) * rows
-                    continue
-                seconds = await self._step(model, shapes)
-                self._costs.learn(network, self._device, 0, seconds, rows, row)
-                took_s = max(seconds)
+                shapes = between(begin, end, part, how)
+                took_s = await self._takes_s(climb, model, shapes)
+
+    async def _takes_s(self, climb: Climb, model: LoadedModel, shapes: Shapes) -> float:
+        """Its longest block, as it is known or found out now; raises InVain or TimeoutError."""
+        network, (rows, sizes) = climb.network, trial_shape(model.ports["inputs"], shapes)
+        row = self._costs.row_of(network, rows, sizes, climb.pair)
+        if self._costs.evident(row) and self._costs.fine(network, row):
+            return self._costs.longest_s(network, row) * rows
+        seconds = await self._step(model, shapes)
+        self._costs.learn(network, self._device, 0, seconds, rows, row)
+        return max(seconds)
 
     async def _step(self, model: LoadedModel, shapes: Shapes) -> list[float]:
         """Seconds of each block; raises InVain or TimeoutError."""
@@ -227,6 +235,11 @@ def with_rows_of(tried: Shapes, wanted: Shapes, leading: Collection[str]) -> Sha
     }
 
 
+def smaller(tried: Shapes, wanted: Shapes) -> Shapes:
+    """Of each size the smaller one."""
+    return {name: [*map(min, sizes, wanted[name])] for name, sizes in tried.items()}
+
+
 def between(tried: Shapes, wanted: Shapes, part: float, fit: Fit = dict) -> Shapes:
     """Each size at this part of the way, by its logarithm, made to ``fit`` the others."""
     found = {
@@ -237,9 +250,9 @@ def between(tried: Shapes, wanted: Shapes, part: float, fit: Fit = dict) -> Shap
 
 
 def _size(tried: int, wanted: int, part: float) -> int:
-    if not tried or not wanted:  # nothing lies between none and some
-        return wanted
-    return round(float(tried * (wanted / tried) ** part))
+    if not wanted or part in (0.0, 1.0):
+        return wanted if part else tried
+    return round(float(max(tried, 1) * (wanted / max(tried, 1)) ** part))
 
 
 def liked(tried: Shapes, wanted: Shapes, fit: Fit) -> Fit:
@@ -260,21 +273,39 @@ def liked(tried: Shapes, wanted: Shapes, fit: Fit) -> Fit:
     return fitted
 
 
-def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float, fit: Fit = dict) -> float:
-    """How far one may go in a step that has at most so many times the elements; 0 = not far enough to be worth it."""
-    here = elements(between(tried, wanted, part, fit))
-    if elements(wanted) <= here * max(larger, 1.0):
+def furthest(
+    tried: Shapes, wanted: Shapes, part: float, most: float, fit: Fit = dict, last: Shapes | None = None
+) -> float:
+    """How far one may go in a step of at most so many times the ``last``; 0 = not far enough to be worth it.
+
+    That was at this part of the way, at which it stands by default.
+    """
+    here = between(tried, wanted, part, fit)
+    last = last or here
+    if grown(last, wanted) <= max(most, 1.0):
         return 1.0
     low, high = part, 1.0
     for _ in range(30):
         middle = (low + high) / 2.0
-        if elements(between(tried, wanted, middle, fit)) <= here * larger:
+        if grown(last, between(tried, wanted, middle, fit)) <= most:
             low = middle
         else:
             high = middle
-    return low if elements(between(tried, wanted, low, fit)) >= here * LEAST_STEP else 0.0
+    there = between(tried, wanted, low, fit)
+    return low if grown(here, there) >= LEAST_STEP and grown(last, there) <= most else 0.0
 
 
-def elements(shapes: Shapes) -> int:
-    """In all inputs together."""
-    return sum(math.prod(sizes) for sizes in shapes.values())
+def grown(tried: Shapes, wanted: Shapes) -> float:
+    """How many times the elements of the input that grew most; 1 = none has."""
+    return max((_grown(tried[name], sizes) for name, sizes in wanted.items()), default=1.0)
+
+
+def growing_most(tried: Shapes, wanted: Shapes) -> list[str]:
+    """Inputs that grow as much as any."""
+    most = grown(tried, wanted)
+    return [name for name, sizes in wanted.items() if _grown(tried[name], sizes) == most]
+
+
+def _grown(tried: Sequence[int], wanted: Sequence[int]) -> float:
+    """What shrinks elsewhere makes up for nothing."""
+    return math.prod(max(now, 1, then) / max(then, 1) for then, now in zip(tried, wanted, strict=True))

@@ -12,6 +12,7 @@ from itertools import count
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.glance import must_be_utf8
+from eunomia.serving.devices.axes import elements
 from eunomia.serving.devices.cutting import Away, refusal
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
@@ -347,7 +348,7 @@ def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple
     """Rows of the trial's input, and elements per row of each tensor, in order of name."""
     tried = {p["name"]: shapes.get(p["name"]) or [1 if d < 0 else d for d in p["shape"]] for p in ports}
     rows = max((tried[p["name"]][0] for p in ports if p["shape"] and p["shape"][0] < 0), default=1)
-    return rows, [max(math.prod(shape) // rows, 1) for _, shape in sorted(tried.items())]
+    return rows, [max(elements(shape) // rows, 1) for _, shape in sorted(tried.items())]
 
 
 def _per_row(network: Network, answer: Message) -> list[float]:

@@ -13,12 +13,13 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.execution import TOO_LONG, Execution
+from eunomia.serving.devices.execution import Execution
 from eunomia.serving.devices.ladder import Ladder
 from eunomia.serving.devices.loading import Loading
 from eunomia.serving.devices.run import Run
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import InputFailed, TooLong, Unavailable
+from eunomia.serving.dispatch.less import ended
+from eunomia.serving.protocol.errors import InputFailed, Unavailable
 
 log = logging.getLogger("eunomia.serving")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before a device is started again that did not come to serve
@@ -126,7 +127,7 @@ class Recovery:
         members, job.together = [job, *job.together], []
         if suspect and run.ended and len(members) == 1:  # of a batch, nobody knows whose input is too long
             job.felled = True
-            self._execution.answers.fail(job, TooLong(TOO_LONG.format(job.network.name, 1e3 * held_s)))
+            self._execution.answers.fail(job, ended(self._execution.dispatcher, job, held_s))
             return
         for member in members:
             self.run_again(member, suspect=suspect)

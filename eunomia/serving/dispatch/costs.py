@@ -13,7 +13,7 @@ import numpy.typing as npt
 from eunomia.core.errors import ModelError
 from eunomia.serving.dispatch.learning import LEARN_TWIN, TRIAL, Learned, compile_learning
 from eunomia.serving.dispatch.overheads import SAMPLED, Latest
-from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve
+from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve, growth
 
 DOUBTED = 0.25  # runs that evidence counts for which has proved wrong: four fifths of the next one replace it
 KEPT_RUNS = 512  # of each network and device
@@ -239,7 +239,7 @@ class CostBook:
         share = 1.0
         if start != network.first_row:
             here, base = self._class_at(network, start), self._class_at(network, network.first_row)
-            share = base.elements / here.elements
+            share = growth(here, base)
         took_s = self._known_s[start : start + network.blocks, [device]] * share
         fresh = (self._runs[rows] == 0.0) & np.isfinite(self._known_s[rows])
         for table in (self.latency_s, self._known_s, self.mean_s):
@@ -286,11 +286,10 @@ class CostBook:
             return math.inf
         if first_row in self._evident or network.index not in self._shapes:
             return self._longest_s(network, first_row)
-        wanted = self._class_at(network, first_row).elements
         smaller = [
-            self._longest_s(network, one.first_row) * (wanted / one.elements) ** STEEPEST
-            for one in self._shapes[network.index].found.values()
-            if one.first_row in self._evident - {network.first_row} and one.elements <= wanted
+            self._longest_s(network, one.first_row) * grown**STEEPEST
+            for one, grown in self._grown(network, first_row)
+            if one.first_row != network.first_row
         ]
         return max(min(smaller, default=0.0), self._longest_s(network, first_row))
 
@@ -302,13 +301,18 @@ class CostBook:
         foreseen_s = self.rest_s(network, first_row)[0][0]
         if first_row in self._evident or network.index not in self._shapes:
             return foreseen_s
-        wanted = self._class_at(network, first_row).elements
-        smaller = [
-            self.rest_s(network, one.first_row)[0][0] * wanted / one.elements
-            for one in self._shapes[network.index].found.values()
-            if one.first_row in self._evident and one.elements <= wanted
-        ]
-        return min([foreseen_s, *smaller])
+        grown = self._grown(network, first_row)
+        return min([foreseen_s, *(self.rest_s(network, one.first_row)[0][0] * times for one, times in grown)])
+
+    def _grown(self, network: Network, first_row: int) -> list[tuple[ShapeClass, float]]:
+        """Classes with evidence that are no larger than this one, and how many times their size it has."""
+        wanted = self._class_at(network, first_row)
+        there = [one for one in self.classes(network) if one.first_row in self._evident]
+        return [(one, times) for one in there if (times := growth(one, wanted)) >= 1.0]
+
+    def classes(self, network: Network) -> list[ShapeClass]:
+        """Of its shapes, as far as they were seen."""
+        return [*self._shapes[network.index].found.values()] if network.index in self._shapes else []
 
     def _longest_s(self, network: Network, first_row: int) -> float:
         to_the_end = self.rest_s(network, first_row)[0]

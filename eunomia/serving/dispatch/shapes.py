@@ -2,7 +2,8 @@
 
 A class holds requests of about the same rows (a power of two) and elements per row in each input (a fifth apart).
 A class that never ran is read off the curve: straight lines between measured classes, logarithm of time over
-logarithm of elements, each block by itself. One measured class gives proportion.
+logarithm of elements, each block by itself. One measured class gives proportion. Of several inputs the one that grew
+most counts: a few tokens may cost more than the large cache beside them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 STEPS = 4  # classes to a doubling of an input's elements
 MOST = 64  # classes of a network; beyond them, shapes of about the same rows and elements in all share one
+COARSE_MOST = 256  # beyond so many, also those whose inputs share the elements otherwise
 STEEPEST = 2.0  # beyond what was measured, time grows with the square of elements at most
 
 KEPT = 256  # shapes whose class is remembered
@@ -28,10 +30,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ShapeClass:
-    """``rows``: its logarithm to base 2, rounded up; ``elements``: per row, of all inputs; ``first_row``: its times."""
+    """``rows``: its logarithm to base 2, rounded up; ``sizes``: elements per row of each; ``first_row``: its times."""
 
     rows: int
-    elements: float
+    sizes: tuple[int, ...]
     first_row: int
 
 
@@ -62,7 +64,8 @@ class ShapeClasses:
             return key
         if self.made.get(owner, 0) < MOST - self.exact:
             return key
-        return (COARSE, _doublings(rows), _doublings(max(sum(sizes), 1)))
+        apart = [sum(map(_doublings, sizes))] if len(self.found) < COARSE_MOST else []
+        return (COARSE, _doublings(rows), _doublings(max(sum(sizes), 1)), *apart)
 
     def add(self, key: Key, sizes: Sequence[int], first_row: int, owner: int = NOBODY) -> ShapeClass:
         """A class that was not seen before; its first shape stands for all."""
@@ -70,33 +73,55 @@ class ShapeClasses:
         if not coarse:
             self.exact += 1
             self.made[owner] = self.made.get(owner, 0) + (owner != NOBODY)
-        self.found[key] = ShapeClass(key[1] if coarse else key[0], float(max(sum(sizes), 1)), first_row)
+        self.found[key] = ShapeClass(key[1] if coarse else key[0], tuple(max(s, 1) for s in sizes), first_row)
         return self.found[key]
+
+
+def growth(before: ShapeClass, after: ShapeClass) -> float:
+    """How many times the elements: of the input that grew most, or shrank least; one that is as it was says nothing."""
+    pairs = zip(before.sizes, after.sizes, strict=True)
+    return max((now / then for then, now in pairs if now != then), default=1.0)
 
 
 def curve(wanted: ShapeClass, measured: Sequence[tuple[ShapeClass, Floats]]) -> Floats:
     """Time per row of each block of a class: what the measured classes suggest.
 
-    Of classes with equal elements the one with about as many rows counts.
+    Of classes from which it grew alike the one with about as many rows counts, and then the one that is most like it.
+    Beyond all of them, those tell how time grows that grew to the next one by what has grown on from there.
     """
-    nearest: dict[float, tuple[int, Floats]] = {}
+    nearest: dict[float, tuple[float, float, ShapeClass, Floats]] = {}
     for one, times in measured:
-        distance = abs(one.rows - wanted.rows)
-        if one.elements not in nearest or distance < nearest[one.elements][0]:
-            nearest[one.elements] = distance, times
-    elements = sorted(nearest)
-    at, x = np.log(elements), math.log(wanted.elements)
-    times = np.log(np.maximum([nearest[e][1] for e in elements], 1e-12))
+        grown, apart = growth(one, wanted), (abs(one.rows - wanted.rows), _apart(one, wanted))
+        if grown not in nearest or apart < nearest[grown][:2]:
+            nearest[grown] = *apart, one, times
+    points = [(-math.log(grown), *nearest[grown][2:]) for grown in sorted(nearest, reverse=True)]
+    beyond = not points[0][0] <= 0.0 <= points[-1][0]  # the class itself is at 0
+    if beyond:
+        end_at, end, _ = points[-1] if points[-1][0] < 0.0 else points[0]
+        points = [p for p in points if _leads(p[1], end, math.exp(end_at - p[0]))]
+    at, times = np.array([p[0] for p in points]), np.log(np.maximum([p[2] for p in points], 1e-12))
     if len(at) == 1:
-        found: Floats = np.exp(times[0] + x - at[0])
+        found: Floats = np.exp(times[0] - at[0])
         return found
-    n = int(np.clip(np.searchsorted(at, x), 1, len(at) - 1))
+    n = int(np.clip(np.searchsorted(at, 0.0), 1, len(at) - 1))
     slope = (times[n] - times[n - 1]) / (at[n] - at[n - 1])
-    if not at[0] <= x <= at[-1]:
+    if beyond:
         slope = np.clip(slope, 0.0, STEEPEST)
-    end = n if x > at[n] else n - 1
-    found = np.exp(times[end] + slope * (x - at[end]))
+    here = n if at[n] < 0.0 else n - 1
+    found = np.exp(times[here] - slope * at[here])
     return found
+
+
+def _leads(one: ShapeClass, other: ShapeClass, grown: float) -> bool:
+    """Whether it grew so from one to the other, or shrank, and no input did the reverse."""
+    pairs = [*zip(one.sizes, other.sizes, strict=True)]
+    one_way = all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)
+    return one_way and math.isclose(growth(one, other), grown, rel_tol=0.05)
+
+
+def _apart(one: ShapeClass, other: ShapeClass) -> float:
+    """How often an input would have to be doubled or halved, for all of them together."""
+    return sum(abs(math.log2(a / b)) for a, b in zip(one.sizes, other.sizes, strict=True))
 
 
 def _doublings(count: int) -> int:

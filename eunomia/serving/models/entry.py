@@ -39,8 +39,11 @@ class Entry:
 
     @property
     def options(self) -> str:
-        """Where its owner gives them."""
-        return f"{self.beside.name} beside it" if self.beside else f"the [[network]] of '{self.name}'"
+        """Where its owner gives them; clients see no folders of this machine's."""
+        if self.beside is None:
+            return f"the [[network]] of '{self.name}'"
+        folder = f"{self.beside.parent.name}/" if self.beside.name == "config.toml" else ""
+        return f"{folder}{self.beside.name} of models_dir"
 
 
 def key_of(name: str, version: str) -> str:

@@ -11,7 +11,8 @@ A refusal may be wrong. With ``explore``, the server tries such sizes itself, in
 for what comes of it; a network that is too long for them is cut anew (``devices.by_size``). Where that is in vain,
 the first such request of each tenant and network runs. After ``AGAIN_S`` another one does, and half as often after
 each that was indeed too long; sizes that never ran are refused until then with that time (429), those that are known
-for good (413). ``shapes`` of a network give the trial the usual size, and need no such runs.
+for good (413). ``shapes`` of a network give the trial the usual size, and need no such runs. A size of which a run had
+to be ended is too long for the blocks that there are: the next one has it cut anew, too.
 
 A batch that is too long runs a few rows at a time (``devices.portions``), if its network answers each row as if it
 were alone. No cut is made for all of its rows then.
@@ -30,6 +31,7 @@ from dataclasses import dataclass
 
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.less import less
 from eunomia.serving.dispatch.state import State
 from eunomia.serving.protocol.errors import Refused, TooLarge, Untried
 from eunomia.serving.tenants.grants import Directory, Grant
@@ -57,12 +59,22 @@ class _Probe:
     known: Known | None = None  # is done when it has run
 
 
-def too_large(tenant: str, longest_s: float, bound_s: float) -> TooLarge:
+def in_ms(longest_s: float, bound_s: float) -> tuple[str, str]:
+    """Both, with as many digits as show that they differ."""
+    for digits in range(4):
+        texts = f"{longest_s * 1e3:.{digits}f} ms", f"{bound_s * 1e3:.{digits}f} ms"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def too_large(tenant: str, longest_s: float, bound_s: float, remedy: str) -> TooLarge:
     """Why an input does not run; inf = it is too long for a trial, and nobody knows how long it is."""
-    length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "too long"
+    length, most = in_ms(longest_s, bound_s)
+    length = length if longest_s < math.inf else "too long"
     return TooLarge(
         f"an input of this size may hold a device for {length} without a pause; tenant "
-        f"'{tenant}' may {bound_s * 1e3:.0f} ms, for the deadlines of others: send fewer rows or less"
+        f"'{tenant}' may {most}, for the deadlines of others: {remedy}"
     )
 
 
@@ -115,7 +127,8 @@ class Holding:
         known = seen_s or self._state.costs.evident(job.cost_row)
         if not (found or known):
             raise self._untried(grant.name, job, longest_s)
-        raise too_large(grant.name, longest_s if known else math.inf, bound_s)
+        remedy = less(self._state.costs, job, bound_s)
+        raise too_large(grant.name, longest_s if known else math.inf, bound_s, remedy)
 
     def _longest_s(self, tenant: str, job: Job) -> float:
         """How long it may hold a device in a block."""
@@ -162,12 +175,11 @@ class Holding:
         self._said.add(job.network.index)
         if job.cost_row == job.network.first_row:
             log.warning(
-                "inputs of '%s' are refused, though they have its trial's sizes: they hold a device for %.0f ms now, "
-                "and others can wait for %.0f ms; give the device cores that nobody else uses, give those others "
+                "inputs of '%s' are refused, though they have its trial's sizes: they hold a device for %s now, "
+                "and others can wait for %s; give the device cores that nobody else uses, give those others "
                 "longer deadlines, or set max_block_ms",
                 job.network.name,
-                longest_s * 1e3,
-                bound_s * 1e3,
+                *in_ms(longest_s, bound_s),
             )
         else:
             log.warning(
@@ -219,7 +231,7 @@ class Holding:
             return
         if not self.helped(grant.name, job):
             self.unproven.note(grant.name, job)
-            raise too_large(grant.name, longest_s, bound_s)
+            raise too_large(grant.name, longest_s, bound_s, less(costs, job, bound_s))
 
     def ran(self, tenant: str, job: Job, took_s: float) -> None:
         """A run has ended after so long, without what others had of its core meanwhile."""
@@ -227,10 +239,7 @@ class Holding:
         if held_s <= LEAST_S and job.network.index in self._trial_s and not (self._seen_s or self._probes):
             return
         if held_s > FAR * (bound_s := self._least(job, self.bound_s(tenant))):
-            own = self._probe(tenant, job.network, _Probe(0.0, SEEN_S))
-            if key not in self._seen_s:  # who waits for it goes on to wait
-                own.due_s, own.pause_s, own.cost_row = self._state.clock.now_s() + SEEN_S, SEEN_S, -1
-            self._seen_s[key] = held_s
+            self._has_held(tenant, job, held_s)
             return
         if self._seen_s:
             self._seen_s.pop(key, None)
@@ -240,6 +249,13 @@ class Holding:
         ):  # what was tried is short: the next may come at once
             probe.due_s = 0.0
 
+    def _has_held(self, tenant: str, job: Job, held_s: float) -> None:
+        """Its class is closed to its tenant, but for one now and then, or until it is cut anew."""
+        key, own = (tenant, job.cost_row), self._probe(tenant, job.network, _Probe(0.0, SEEN_S))
+        if key not in self._seen_s:  # who waits for it goes on to wait
+            own.due_s, own.pause_s, own.cost_row = self._state.clock.now_s() + SEEN_S, SEEN_S, -1
+        self._seen_s[key] = held_s
+
     def in_vain(self, tenant: str, job: Job) -> bool:
         """A request has ended without an answer; whether others may have suffered, so that such inputs must pause.
 
@@ -248,6 +264,11 @@ class Holding:
         held_s, bound_s = job.attained_s / (job.network.blocks * job.parts), self.bound_s(tenant)
         if bound_s == math.inf or (not job.felled and held_s <= self._least(job, bound_s)):
             return False
+        if job.felled and not (
+            job.crashed or self._strange(job.network)
+        ):  # in its midst, nobody knows how many blocks that were
+            held_s = job.attained_s
+            self._has_held(tenant, job, max(held_s, FAR * self._least(job, bound_s)))
         self.vain.close(tenant, job, CRASHED_S if job.crashed else held_s)
         return True
 
@@ -289,11 +310,10 @@ class Holding:
             self._trial_s[usual] = trial_s
             if max(bound_s, LEAST_S) < trial_s < math.inf:
                 log.warning(
-                    "'%s' holds a device for %.0f ms without a pause even with its trial's sizes, and others can "
-                    "wait for %.0f ms: give smaller shapes, or serve it elsewhere",
+                    "'%s' holds a device for %s without a pause even with its trial's sizes, and others can "
+                    "wait for %s: give smaller shapes, or serve it elsewhere",
                     network.name,
-                    trial_s * 1e3,
-                    bound_s * 1e3,
+                    *in_ms(trial_s, bound_s),
                 )
         return max(bound_s, LEAST_S, USUAL * self._trial_s[usual])
 
@@ -316,13 +336,13 @@ class Holding:
 
     def _untried(self, tenant: str, job: Job, longest_s: float) -> Untried:
         """It may be short for all that anybody knows: another one of this tenant and network runs now, or did."""
-        wait_s = self._probes[self._key(tenant, job.network)].due_s - job.accepted_s
+        wait_s = max(self._probes[self._key(tenant, job.network)].due_s - job.accepted_s, 0.001)
         length = f"{longest_s * 1e3:.0f} ms" if longest_s < math.inf else "any time"
         return Untried(
             f"no input of this size has run yet, the server could not try one on '{job.network.name}', and it may hold "
-            f"a device for {length}; tenant '{tenant}' may try one such input at a time: again later, or "
-            "have its operator give usual sizes (shapes)",
-            retry_after_s=max(wait_s, 0.001),
+            f"a device for {length}; tenant '{tenant}' may try one such input at a time: again in "
+            f"{math.ceil(wait_s)} s, or have its operator give usual sizes (shapes)",
+            retry_after_s=wait_s,
         )
 
     def _probed(self, tenant: str, job: Job, *, found: bool) -> bool:

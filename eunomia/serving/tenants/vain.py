@@ -61,16 +61,10 @@ class Vain:
         found = self._find(tenant, job)
         assert found is not None, "it is closed"
         left_s = max(found.until_s - self._clock.now_s(), 0.001)
+        what = f"held a device for {found.held_s * 1e3:.0f} ms and got no answer"
         if found.held_s == CRASHED_S:
-            text = (
-                f"an input of this size took its device down; tenant '{tenant}' may send such inputs again in "
-                f"{math.ceil(left_s)} s"
-            )
-        else:
-            text = (
-                f"an input of this size held a device for {found.held_s * 1e3:.0f} ms and got no answer; tenant "
-                f"'{tenant}' may try again later"
-            )
+            what = "took its device down"
+        text = f"an input of this size {what}; tenant '{tenant}' may send such inputs again in {math.ceil(left_s)} s"
         return Refused(text, retry_after_s=left_s)
 
     def died(self, tenant: str, job: Job) -> bool:

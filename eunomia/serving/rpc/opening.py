@@ -48,11 +48,8 @@ class RpcPort:
         health = HealthFront(service, serving, (SERVICE.full_name,))
         reflection = ReflectionFront(serving, [*files_of(SERVICE.file), DEFINITION.file()])
         self._methods = front.methods() | health.methods() | reflection.methods()
-<<<<<<< HEAD
         self._rota, self._service = service.rota, service
-=======
-        self._rota, service.grpc_port = service.rota, sockets[0].getsockname()[1]
->>>>>>> team/http2
+        service.grpc_port = sockets[0].getsockname()[1]
         self.connections = connections = Connections(limits)
         connections.idles = lambda one: isinstance(one, Line) and one.idles
         house = House(connections, service.bodies, self.serve, refuse, lambda: service.leaving)

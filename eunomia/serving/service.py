@@ -91,7 +91,10 @@ class Service(Callers):
 
     def __post_init__(self) -> None:
         self.pool.on_run, self.pool.answers.on_retired = self._ran, self._retired
-        self.pool.answers.room, self.bodies.budget = self.bodies.check_answer, self._budget
+        self.pool.answers.room = self.bodies.check_answer
+        self.bodies.budget = lambda tenant: (
+            (self.directory.by_name(tenant) or Grant(tenant)).max_request_bytes
+        )
         dispatcher, by_request = self.pool.dispatcher, self.pool.by_request
         self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
         self.pool.of_death = self.holding.died
@@ -127,9 +130,6 @@ class Service(Callers):
     def most_bytes(self, grant: Grant) -> int:
         """Of the tensors of one request."""
         return min(grant.max_request_bytes, self.pool.arena.most_bytes)
-
-    def _budget(self, tenant: str) -> int:
-        return (self.directory.by_name(tenant) or Grant(tenant)).max_request_bytes
 
     async def metrics_page(self, accepts: str, *, triton: bool) -> tuple[bytes, str]:
         """What Prometheus reads, and its type: the counters, and how things stand now."""

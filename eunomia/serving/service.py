@@ -45,7 +45,7 @@ from eunomia.serving.protocol.reshape import as_clients_see, as_the_network_has
 from eunomia.serving.replicas.fleet import Fleet
 from eunomia.serving.tenants.bodies import AGAIN_S, Bodies
 from eunomia.serving.tenants.deadlines import Claim, claim_of, deadline_s
-from eunomia.serving.tenants.grants import Directory, Grant
+from eunomia.serving.tenants.grants import Directory, Grant, grant_of
 from eunomia.serving.tenants.held_back import HeldBack
 from eunomia.serving.tenants.holding import Holding
 from eunomia.serving.tenants.limits import Limits
@@ -92,9 +92,7 @@ class Service(Callers):
     def __post_init__(self) -> None:
         self.pool.on_run, self.pool.answers.on_retired = self._ran, self._retired
         self.pool.answers.room = self.bodies.check_answer
-        self.bodies.budget = lambda tenant: (
-            (self.directory.by_name(tenant) or Grant(tenant)).max_request_bytes
-        )
+        self.bodies.budget = lambda tenant: grant_of(self.directory, tenant).max_request_bytes
         dispatcher, by_request = self.pool.dispatcher, self.pool.by_request
         self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
         self.pool.of_death = self.holding.died

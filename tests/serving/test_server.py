@@ -361,7 +361,7 @@ def test_shared_memory_is_among_the_extensions(server: Server, client: Any) -> N
 
 def test_what_is_no_http_leaves_no_traceback(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE_S) as line:
-        line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
+        line.sendall(b"PRI * HTTP/3.0\r\n\r\nSM\r\n\r\n" + bytes(9))  # of HTTP/2: test_in_http2.py
         assert line.recv(100).startswith(b"HTTP/1.")
     assert not [record for record in caplog.records if record.exc_info]
 

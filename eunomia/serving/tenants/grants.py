@@ -77,6 +77,11 @@ class Directory(Protocol):
         """Every tenant."""
 
 
+def grant_of(directory: Directory, name: str) -> Grant:
+    """A tenant's, or of one that it does not name what it has by default."""
+    return directory.by_name(name) or Grant(name)
+
+
 class StaticDirectory:
     """Tenants of a configuration file. Keys are given by their SHA-256, never in the clear."""
 

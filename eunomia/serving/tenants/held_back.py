@@ -13,7 +13,7 @@ from eunomia.serving.devices.answers import Answer
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError, TooLarge, TooLong
-from eunomia.serving.tenants.grants import Directory, Grant
+from eunomia.serving.tenants.grants import Directory, Grant, grant_of
 from eunomia.serving.tenants.holding import Holding
 from eunomia.serving.tenants.unsized import Later, Unsized, Wait
 
@@ -35,7 +35,7 @@ class HeldBack:
             if job.cost_row == cost_row and job.unsure and not job.block and state.waiting.shown(job):
                 tenant = state.agreements[job.pair].tenant
                 if self._holding.too_long(tenant, job):
-                    self._hold_back(self._directory.by_name(tenant) or Grant(tenant), job)
+                    self._hold_back(grant_of(self._directory, tenant), job)
 
     def _hold_back(self, grant: Grant, job: Job) -> None:
         self._pool.dispatcher.withdraw(job)

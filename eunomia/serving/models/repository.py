@@ -188,11 +188,15 @@ class Repository:
             self.tried.add(name)
 
     async def _load(self, name: str, only: Collection[str]) -> None:
-        _, said, there, _ = await self._wanted(name, only)
-        with self._telling(there[0], said):
-            await asyncio.to_thread(must_look_right, there[0].path)
+        self._must_have(name)
+        known = self.versions(name)
+        with self._telling(known[0], Beside()):
+            await asyncio.to_thread(_one_must_look_right, [entry.path for entry in known])
         async with self.turn.of(name):
-            known, said, there, why = await self._wanted(name, only)
+            self._must_have(name)
+            known = self.versions(name)
+            said = await asyncio.to_thread(self._said, known[0])
+            there, why = self._chosen(known, only, Beside() if isinstance(said, ConfigError) else said)
             for n, entry in enumerate(there):
                 if n == 0 or entry.state != "READY":
                     await self._load_one(entry, said)
@@ -204,15 +208,6 @@ class Repository:
             await self.look()
             if there[0].found:
                 await self._remember({**self.remembered, name: [entry.version for entry in there]})
-
-    async def _wanted(
-        self, name: str, only: Collection[str]
-    ) -> tuple[list[Entry], Beside | ConfigError, list[Entry], str]:
-        """All versions, what is said of them, those to be served, why others are not; raises NotFound, BadRequest."""
-        self._must_have(name)
-        known = self.versions(name)
-        said = await asyncio.to_thread(self._said, known[0])
-        return known, said, *self._chosen(known, only, Beside() if isinstance(said, ConfigError) else said)
 
     def _chosen(self, known: list[Entry], only: Collection[str], said: Beside) -> tuple[list[Entry], str]:
         """Versions to be served, the newest first, and why others are not; raises BadRequest."""
@@ -320,6 +315,17 @@ class Repository:
     def _unload(self, entry: Entry, reason: str) -> None:
         self._pool.unload(entry.key)
         entry.ports, entry.state, entry.reason = None, "UNAVAILABLE", reason
+
+
+def _one_must_look_right(newest_first: Iterable[Path]) -> None:
+    """Raises ModelError, of the newest, where no version has a file that may be a network."""
+    faults = list[ModelError]()
+    for path in newest_first:
+        try:
+            return must_look_right(path)
+        except ModelError as error:
+            faults.append(error)
+    raise faults[0]
 
 
 def _listed(asked: str, known: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.glance import must_be_utf8
 from eunomia.serving.devices.cutting import Away, refusal
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
@@ -88,8 +89,7 @@ class Loading:
         The first device decides where the network is cut, unless that is known (``cut``); the others read its plan.
         ``most_s``: none runs it, not for a trial either, if a block of the plan takes longer; 0 = it may.
         """
-        if any("\ud800" <= letter <= "\udfff" for letter in path):
-            raise ModelError(f"its path {path!r} is no UTF-8, which the runtime cannot open; rename it")
+        must_be_utf8(path)
         self._count += 1
         label = f"{name}#{self._count}"
         alive = [device for device in self._devices if device.alive]

@@ -5,61 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from os.path import commonprefix
 from pathlib import Path
 
 from eunomia.core.errors import ConfigError, ModelError, OutputError
+from eunomia.serving.blocks.glance import must_look_right
 from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside
-from eunomia.serving.models.folder import NAME, VERSION, Found, look_through
+from eunomia.serving.models.entry import BETWEEN, UNLOADED, Entry, key_of, named, ports_of
+from eunomia.serving.models.folder import NAME, Found, look_through
 from eunomia.serving.models.labels import Labels, check_labels, must_lie_in, read_labels
 from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.pbtxt import with_tritons
 from eunomia.serving.models.remembered import Remembered
+from eunomia.serving.models.turn import Turn
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.protocol.reshape import presented
 from eunomia.serving.tenants.grants import Grant
 
+__all__ = ["AWAY_S", "MOST_NAMED", "Entry", "Repository", "key_of", "named", "ports_of"]
 log = logging.getLogger("eunomia.serving")
-NOT_LOADED, UNLOADED = "not loaded", "unloaded"
-BETWEEN = "/"  # of name and version; no name holds it
 AWAY_S = 1.0  # until one may ask again who found no device
 MOST_NAMED, MOST_COMPARED = 20, 100  # networks in an error message; letters of a name with theirs
-
-
-@dataclass
-class Entry:
-    """One version of a network: its file, what is known of it, and its state as the protocol names it."""
-
-    name: str
-    path: Path
-    shapes: Mapping[str, list[int]] = field(default_factory=dict)
-    state: str = "UNAVAILABLE"
-    reason: str = NOT_LOADED
-    ports: Ports | None = None
-    found: bool = False  # in the folder, not in the server's file
-    version: str = VERSION
-    empty: bool = False  # inputs may be so behind the first axis
-    labels: Mapping[str, str] = field(default_factory=dict)  # of outputs: the file of their classes' names
-    beside: Path | None = (
-        None  # of one in the folder: the file that says ``shapes``, ``empty`` and ``labels``
-    )
-
-    @property
-    def key(self) -> str:
-        """What devices call it: the name, behind it the version unless it is the first."""
-        return key_of(self.name, self.version)
-
-    @property
-    def options(self) -> str:
-        """Where its owner gives them."""
-        return f"{self.beside.name} beside it" if self.beside else f"the [[network]] of '{self.name}'"
 
 
 class Repository:
@@ -86,7 +58,7 @@ class Repository:
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
         self.tried = set[str]()  # names whose load has ended, well or not
-        self.turn = asyncio.Lock()  # held while networks come and go
+        self.turn = Turn()  # held while networks come and go
         self._misnamed: set[Path] = set()  # that the log has named
         self._looks = None if folder is None else Looks(partial(look_through, folder), self._see)
         self.rescan()
@@ -201,17 +173,22 @@ class Repository:
         """Load, or load anew, to the end even if who asked has gone away; raises NotFound, BadRequest or Unavailable.
 
         The newest version first; older ones serve until it is ready, and go on if it does not load. ``only``: of these
-        versions, if files of some are there.
+        versions, if files of some are there. It waits for others, but not
+        for one that goes on for long (``Turn``); what can be refused by a look at its file does not wait.
         """
         await self.look()
-        self._must_have(name)
         try:
             await asyncio.shield(self._load(name, only))
         finally:
             self.tried.add(name)
 
     async def _load(self, name: str, only: Collection[str]) -> None:
-        async with self.turn:
+        self._must_have(name)
+        known = self.versions(name)
+        with self._telling(known[0], Beside()):
+            await asyncio.to_thread(_one_must_look_right, [entry.path for entry in known])
+        async with self.turn.of(name):
+            self._must_have(name)
             known = self.versions(name)
             said = await asyncio.to_thread(self._said, known[0])
             there, why = self._chosen(known, only, Beside() if isinstance(said, ConfigError) else said)
@@ -242,13 +219,20 @@ class Repository:
     async def _load_one(self, entry: Entry, said: Beside | ConfigError) -> None:
         if entry.ports is None:
             entry.state, entry.reason = "LOADING", "loading"
-        try:
+        with self._telling(entry, said):
             if isinstance(said, ConfigError):
                 raise said
             labels = await asyncio.to_thread(read_labels, said.labels)
             ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
             entry.ports = self._seen(entry, labels, ports, said)
             entry.shapes, entry.empty, entry.labels = said.shapes, said.empty, said.labels
+        entry.state, entry.reason = "READY", ""
+
+    @contextmanager
+    def _telling(self, entry: Entry, said: Beside | ConfigError) -> Iterator[None]:
+        """Why it does not load, inside the block: for the index, unless it serves, and for who asked."""
+        try:
+            yield
         except BaseException as error:
             why = str(error) or type(error).__name__
             if isinstance(said, Beside) and said.dims:
@@ -262,7 +246,6 @@ class Repository:
             if isinstance(error, ConfigError | ModelError | ServingError):
                 raise BadRequest(f"model '{entry.key}' does not load: {why}") from None
             raise
-        entry.state, entry.reason = "READY", ""
 
     def _said(self, entry: Entry) -> Beside | ConfigError:
         """What holds of all versions, or what is wrong with it."""
@@ -297,7 +280,7 @@ class Repository:
             entry.state, entry.reason = "UNAVAILABLE" if why else "READY", why
 
     async def unload(self, name: str) -> None:
-        """Take a network out of service, in all versions; raises NotFound or Unavailable."""
+        """Take a network out of service, in all versions; raises NotFound or Unavailable. It waits as a load does."""
         self._must_have(name)
         await asyncio.shield(self._unload_all(name))
 
@@ -308,7 +291,7 @@ class Repository:
             raise NotFound(f"Request for unknown model '{name[:100]}'; there are: {listed}")
 
     async def _unload_all(self, name: str) -> None:
-        async with self.turn:
+        async with self.turn.of(name):
             self._newest.pop(name, None)
             for entry in self.versions(name):
                 self._unload(entry, UNLOADED)
@@ -329,27 +312,15 @@ class Repository:
         entry.ports, entry.state, entry.reason = None, "UNAVAILABLE", reason
 
 
-def key_of(name: str, version: str) -> str:
-    """What devices call a version: the network's name, behind it the number unless it is the first."""
-    return name if version == VERSION else f"{name}{BETWEEN}{version}"
-
-
-def named(key: str) -> tuple[str, str]:
-    """Name and version behind a key."""
-    name, _, version = key.partition(BETWEEN)
-    return name, version or VERSION
-
-
-def ports_of(entry: Entry) -> Ports:
-    """Inputs and outputs of a network that is ready; raises Unavailable."""
-    if entry.ports is None or entry.state != "READY":
-        soon_s = 1.0 if entry.state == "LOADING" else None
-        text = f"model '{entry.key}' is not ready: {entry.reason}"
-        if entry.reason in (NOT_LOADED, UNLOADED):
-            text += f"; an administrator loads it by POST /v2/repository/models/{entry.name}/load"
-            text += ", or a start with load_all = true"
-        raise Unavailable(text, retry_after_s=soon_s)
-    return entry.ports
+def _one_must_look_right(newest_first: Iterable[Path]) -> None:
+    """Raises ModelError, of the newest, where no version has a file that may be a network."""
+    faults = list[ModelError]()
+    for path in newest_first:
+        try:
+            return must_look_right(path)
+        except ModelError as error:
+            faults.append(error)
+    raise faults[0]
 
 
 def _listed(asked: str, known: Iterable[str]) -> str:

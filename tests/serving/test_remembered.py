@@ -162,7 +162,7 @@ def test_names_that_are_paths_are_passed_over_and_a_device_that_died_is_waited_f
         def has(self, name: str) -> bool:
             return True
 
-        async def load(self, name: str, only: list[str]) -> None:
+        async def load(self, name: str, only: list[str], *, tell: bool) -> None:
             asked.append([*only])
             if len(asked) < 3:
                 raise Unavailable("its device is away", retry_after_s=1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,32 @@ def test_what_is_no_network_is_refused_while_another_loads(tmp_path: Path) -> No
             await hangs
 
     asyncio.run(main())
+
+
+def test_why_a_load_failed_is_in_the_log_once_whoever_has_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "net.onnx").write_bytes(NETWORK)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told))
+        for stays in (True, False):
+            pool = Pool()
+            networks = Repository(pool, tmp_path)  # type: ignore[arg-type]
+            client = asyncio.create_task(networks.load("net"))
+            await until_async(lambda: pool.asked)  # noqa: B023
+            if not stays:
+                client.cancel()
+            pool.go_on.set()
+            await asyncio.gather(client, return_exceptions=True)
+            await until_async(lambda: networks.entry("net").reason == "it hangs")  # noqa: B023
+            await until_async(lambda: caplog.messages)
+            said.append([(one.levelno, one.message, one.exc_info) for one in caplog.records])
+            caplog.clear()
+
+    unheard, said = list[Any](), list[Any]()
+    asyncio.run(main())
+    assert said == [[(logging.WARNING, "model 'net' does not load: it hangs", None)]] * 2 and not unheard
 
 
 @pytest.mark.parametrize(

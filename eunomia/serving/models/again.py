@@ -39,7 +39,7 @@ async def _loads(networks: Repository, name: str, versions: Sequence[str]) -> bo
     """Whether one of these versions, or the newest without any, serves now."""
     for tries in range(1, TRIES + 1):
         try:
-            await networks.load(name, versions)
+            await networks.load(name, versions, tell=False)
             break
         except Exception as error:  # whatever it is: a start that fails would fail for ever
             if isinstance(error, Unavailable) and error.retry_after_s is not None and tries < TRIES:

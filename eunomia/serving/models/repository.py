@@ -23,6 +23,7 @@ from eunomia.serving.models.labels import Labels, check_labels, must_lie_in, rea
 from eunomia.serving.models.looks import Looks
 from eunomia.serving.models.pbtxt import with_tritons
 from eunomia.serving.models.remembered import Remembered
+from eunomia.serving.models.to_the_end import to_the_end
 from eunomia.serving.models.turn import Turn
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.protocol.reshape import presented
@@ -163,22 +164,22 @@ class Repository:
         faults = list[str]()
         for entry in [entry for entry in self._entries.values() if not entry.found]:
             try:
-                await self.load(entry.name)
+                await self.load(entry.name, tell=False)
             except (BadRequest, Unavailable) as error:
                 faults.append(str(error))
         if faults:
             raise ModelError("\n".join(faults))
 
-    async def load(self, name: str, only: Collection[str] = ()) -> None:
+    async def load(self, name: str, only: Collection[str] = (), *, tell: bool = True) -> None:
         """Load, or load anew, to the end even if who asked has gone away; raises NotFound, BadRequest or Unavailable.
 
         The newest version first; older ones serve until it is ready, and go on if it does not load. ``only``: of these
-        versions, if files of some are there. It waits for others, but not
+        versions, if files of some are there. ``tell``: the log has why it does not load. It waits for others, but not
         for one that goes on for long (``Turn``); what can be refused by a look at its file does not wait.
         """
         await self.look()
         try:
-            await asyncio.shield(self._load(name, only))
+            await to_the_end(self._load(name, only), tell=tell)
         finally:
             self.tried.add(name)
 
@@ -282,7 +283,7 @@ class Repository:
     async def unload(self, name: str) -> None:
         """Take a network out of service, in all versions; raises NotFound or Unavailable. It waits as a load does."""
         self._must_have(name)
-        await asyncio.shield(self._unload_all(name))
+        await to_the_end(self._unload_all(name))
 
     def _must_have(self, name: str) -> None:
         """For administrators, who may know of all; raises NotFound."""

@@ -94,7 +94,8 @@ def test_an_unknown_model_is_answered_with_those_that_the_caller_may_use(tmp_pat
     with running(tmp_path, directory=StaticDirectory(grants, keys)) as server:
         status, content, _ = infer(server, model="nope")
         assert status == 404 and "unknown model 'nope'" in content["error"]
-        assert "secret-00, secret-01" in content["error"] and "and 11 more" in content["error"]
+        assert "may use: small; not ready: secret-00, secret-01" in content["error"]
+        assert "and 10 more" in content["error"]
         assert len(content["error"]) < 500
         for model in ("nope", "secret-00"):  # of one that others may use, no more is said than of none
             status, content, _ = infer(server, SILVER, model)

@@ -152,7 +152,11 @@ class Repository:
 
     def unknown(self, grant: Grant, name: str) -> NotFound:
         """Readiness alone, which asks for no key, tells none from one that is for others; what is for it, is said."""
-        listed = _listed(name, (entry.name for entry in self.entries() if grant.may_use(entry.name)))
+        may = [entry for entry in self.entries() if grant.may_use(entry.name)]
+        ready = {entry.name for entry in may if entry.state == "READY"}
+        listed = _listed(name, (entry.name for entry in may if entry.name in ready))
+        if others := [entry.name for entry in may if entry.name not in ready]:
+            listed += f"; not ready: {_listed(name, others)}"
         return NotFound(f"Request for unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}")
 
     def ports(self, name: str, version: str = "") -> Ports:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from eunomia.core.errors import ModelError
@@ -365,3 +366,31 @@ def test_where_clients_chose_the_sizes_the_process_aside_is_bounded() -> None:
     code += "print(Path('/proc/self/oom_score_adj').read_text())"
     seconds, left, first = children.run(children.python("-c", code), check=True).stdout.split()
     assert (int(seconds), first) == (prepare.MOST_USED_S, "1000") and 0 < int(left) < 2**30
+
+
+@pytest.mark.parametrize(
+    "free, why",
+    [(256, "more than 192 MiB of memory, 75% of what is free now"), (2**20, "left of the device's 1024 MiB")],
+)
+def test_a_load_takes_no_more_than_a_share_of_what_is_free(tmp_path: Path, free: int, why: str) -> None:
+    """It took three quarters of the machine, whatever else was there."""
+    model = '<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float y) <int64[1] s = {1000000000}>'
+    model += " { e = Expand(x, s) y = ReduceMax<keepdims = 0>(e) }"
+    (tmp_path / "net.onnx").write_bytes(onnx.parser.parse_model(model).SerializeToString())
+    code = "import resource, sys; from eunomia.serving.devices import memory, prepare\n"
+    code += f"memory.free_bytes = lambda: {free} * 2**20\n"
+    code += f"resource.setrlimit(resource.RLIMIT_DATA, ({2**30}, {2**30}))\n"
+    code += "sys.exit(prepare.main(sys.argv[1:]))"
+    done = children.run(children.python("-c", code, tmp_path / "net.onnx", tmp_path, "{}", "1.0", "", "0.0"))
+    assert (done.returncode, why in done.stdout) == (prepare.REFUSED, True), done.stdout + done.stderr
+
+
+def test_a_bound_for_one_load_ends_with_it() -> None:
+    code = "import resource; from eunomia.serving.devices import memory\n"
+    code += f"memory.free_bytes = lambda: 2**28; memory.bound_memory({2**33})\n"
+    code += "limit = lambda: print(resource.getrlimit(resource.RLIMIT_DATA)[0])\n"
+    for most in ("2**33", "0"):
+        code += f"with memory.within_what_is_free({most}): limit()\n"
+    code += "limit()"
+    inside, unbound, after = map(int, children.run(children.python("-c", code), check=True).stdout.split())
+    assert inside < 2**32 and unbound == after == 2**33

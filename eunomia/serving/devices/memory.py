@@ -12,10 +12,12 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from eunomia.core.errors import ModelError
 from eunomia.serving.devices.objection import Objection
 
 KEPT_BYTES = 256 * 1024**2
 NEEDS_MIB = 130  # of a device's own, with ONNX Runtime loaded
+FREE_SHARE = 0.75  # of what is free: what one load may take
 LEAST_LEFT = 24 * 1024**2  # bytes, before it is: with less, no network loads
 YOUNG, MIDDLE, OLD = 1_000, 5, 8_000  # when each generation of the garbage collector is looked through
 LOOK_S = 0.01  # of processor time
@@ -120,6 +122,14 @@ def own_bytes(pid: int) -> int:
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
+def own_data_bytes() -> int:
+    """What counts for the bound of this process; 0 where nobody says. Raises NoDescriptor."""
+    try:
+        return int(_seen(Path("/proc/self/statm")).split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, IndexError):
+        return 0
+
+
 def end_no_sooner(pid: int) -> None:
     """Where memory runs out, the kernel ends this process no sooner than the one that says so."""
     with contextlib.suppress(OSError):
@@ -132,9 +142,41 @@ def bound_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
+@contextlib.contextmanager
+def within_what_is_free(most: int) -> Iterator[None]:
+    """Inside, this process takes at most ``most`` bytes, and ``FREE_SHARE`` of what is free now; ``most`` 0 = any.
+
+    What is free: on the machine, and in the control groups of this process. Raises ModelError where it is too little.
+    """
+    free = 0
+    with contextlib.suppress(NoDescriptor):
+        free = int(FREE_SHARE * free_bytes()) if most else 0
+    now = own_data_bytes() + free
+    if not free or now >= most:
+        yield
+        return
+    bound_memory(now)
+    try:
+        yield
+    except Exception as error:
+        if out_of_memory(error) is None:
+            raise
+        raise ModelError(
+            f"it needs more than {free // 2**20} MiB of memory, {FREE_SHARE:.0%} of what is free now: end what else "
+            "takes memory here, or serve it on a larger machine"
+        ) from None
+    finally:
+        bound_memory(most)
+
+
 def see_what_is_left() -> None:
     """Raises OSError where the bound leaves too little for any network."""
     mmap.mmap(-1, LEAST_LEFT, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+
+
+def no_room(bound_mib: int) -> str:
+    """Why a device does not load or run something."""
+    return f"it needs more memory than is left of the device's {bound_mib} MiB (memory_mib)"
 
 
 def too_little(bound_mib: int) -> str:

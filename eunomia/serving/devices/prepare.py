@@ -24,7 +24,14 @@ from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.blocks.long import LongBlock
 from eunomia.serving.blocks.optimise import SCRATCH
 from eunomia.serving.devices.cutting import Away, kept, prepare
-from eunomia.serving.devices.memory import LEAST_LEFT, bound_memory, own_bytes
+from eunomia.serving.devices.memory import (
+    LEAST_LEFT,
+    bound_memory,
+    no_room,
+    out_of_memory,
+    own_bytes,
+    within_what_is_free,
+)
 from eunomia.serving.devices.priority import end_first
 
 POLITE = 3  # whose device it shares goes first
@@ -101,8 +108,9 @@ def main(arguments: list[str]) -> int:
     os.nice(POLITE)
     if float(most_s):
         bound()
+    most = max(resource.getrlimit(resource.RLIMIT_DATA)[0], 0)
     try:
-        with clear_output_errors(Path(cache)):
+        with clear_output_errors(Path(cache)), within_what_is_free(most):
             cut = prepare(path, cache, json.loads(shapes), float(target_s), key, float(most_s) or math.inf)
         if not cut.folder.exists():
             raise OutputError(f"{cache} does not keep its blocks; see that it can be written")
@@ -112,6 +120,11 @@ def main(arguments: list[str]) -> int:
     except EunomiaError as error:
         print(error)
         return FULL if isinstance(error, OutputError) else REFUSED
+    except Exception as error:
+        if (bound_mib := out_of_memory(error)) is None:
+            raise
+        print(no_room(bound_mib))
+        return REFUSED
     return 0
 
 

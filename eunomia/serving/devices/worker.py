@@ -32,10 +32,12 @@ from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.memory import (
     bound_memory,
     keep_freed_memory,
+    no_room,
     out_of_memory,
     see_what_is_left,
     set_aside,
     too_little,
+    within_what_is_free,
 )
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
 from eunomia.serving.devices.network import LoadedNetwork, short_blocks
@@ -58,7 +60,7 @@ class Worker:
         self, line: socket.socket, arena: Arena, device: int, cache: str, spin_s: float = 0.0
     ) -> None:
         self._line, self._arena, self._device, self._cache = line, arena, device, cache
-        self._spin_s = spin_s
+        self._spin_s, self.most_bytes = spin_s, 0  # of memory; 0 = any
         self._memory = memoryview(arena.memory)
         self._networks: dict[str, LoadedNetwork] = {}
         self._live: dict[int, Live] = {}  # tensors alive at the request's block boundary
@@ -124,7 +126,8 @@ class Worker:
                 prepare_aside(*place, key, most_s)
             if most_s:
                 known["known_s"] = short_blocks(*place, most_s, key)
-            with full_disk_named(Path(self._cache)):
+            alone = message["backend"] == "cpu" and not (self._networks or known.get("known_s"))  # and is new
+            with full_disk_named(Path(self._cache)), within_what_is_free(self.most_bytes * alone):
                 network = loader_of(message["backend"])(*place, message["whole_s"], **known)
             if most_s and (longest_s := max(network.block_s)) > most_s:
                 text = "its blocks do not load with such inputs, and the whole is too long"
@@ -331,7 +334,7 @@ def kind_of(error: Exception) -> Message:
 def _sentence(error: Exception) -> str:
     """The first line of an error, short."""
     if (bound := out_of_memory(error)) is not None:
-        return f"it needs more memory than is left of the device's {bound} MiB (memory_mib)"
+        return no_room(bound)
     if isinstance(error, Objection):
         return said(str(error))
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
@@ -353,6 +356,7 @@ def main(arguments: list[str]) -> None:
     with contextlib.suppress(BrokenPipeError):  # the front end is gone, and with it whoever waited
         try:
             bound_memory(int(memory))
+            worker.most_bytes = int(memory)
             worker.obey_aside(int(pipe))
             see_what_is_left()
         except (MemoryError, OSError, RuntimeError):  # the last where a thread finds no room

@@ -16,6 +16,7 @@ from eunomia.contract.guard import Guarded
 from eunomia.contract.traits import COUNTS, title
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
+from eunomia.serving.blocks.external import environment_of
 from eunomia.serving.devices.memory import Young
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.devices.unused import give_back_as_usual, give_back_unused, keep_freed_in_one_heap
@@ -80,6 +81,8 @@ class Server:
             arena_bytes=options.arena_bytes,
             target_s=options.block_s,
         )
+        for device in self.pool.devices:
+            device.environment = environment_of(options.models_dir)
         if options.placement != "policy" or options.co_runs is not None:
             places = options.placement == "least_degradation"
             self.pool.dispatcher.neighbours = neighbours_of(options.devices, options.co_runs, places=places)

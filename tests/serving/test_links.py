@@ -14,7 +14,7 @@ import pytest
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import external, filled
-from eunomia.serving.blocks.external import session_source
+from eunomia.serving.blocks.external import environment_of, session_source
 from eunomia.serving.blocks.optimise import content_key, optimise
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.models.repository import Repository
@@ -95,6 +95,53 @@ def test_another_target_is_served_after_the_next_load(tmp_path: Path) -> None:
             wanted = plain.run(None, {"x": np.ones((1, WIDTH), np.float32)})[0]
             np.testing.assert_allclose(seen[-1], wanted.ravel(), rtol=1e-4, atol=1e-4)
     assert seen[0] != seen[1] and content_key(path) != key
+
+
+def store(folder: Path) -> tuple[Path, Path]:
+    """A network of a models_dir whose weights are a link to another place in it."""
+    path = folder / "models" / "net" / "1" / "model.onnx"
+    save(path, dense())
+    data, shared = path.with_name("model.onnx.data"), folder / "models" / "store" / "w.bin"
+    shared.parent.mkdir()
+    data.rename(shared)
+    data.symlink_to("../../store/w.bin")
+    return path, data
+
+
+def test_a_link_leads_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever could put a link beside a network read any file of the server's user: as weights, by its answers."""
+    path, data = store(tmp_path)
+    refused = r"weights in 'model.onnx.data', a link to .*: links may not lead out of models_dir"
+    with pytest.raises(ModelError, match=refused):  # of a [[network]]: only its own folder is known
+        external.weight_files(path)
+    monkeypatch.setenv(*environment_of(tmp_path / "models").popitem())
+    assert external.weight_files(path) == [data]
+    secret = tmp_path / "secret" / "key"
+    secret.parent.mkdir()
+    (tmp_path / "models" / "store" / "w.bin").rename(secret)
+    for way in (secret, Path("..") / "folder" / "key"):
+        (tmp_path / "models" / "net" / "folder").unlink(missing_ok=True)
+        (tmp_path / "models" / "net" / "folder").symlink_to(secret.parent)
+        data.unlink()
+        data.symlink_to(way)
+        with pytest.raises(ModelError, match=refused):
+            external.weight_files(path)
+    real = path.with_name("real.onnx")
+    path.rename(real)
+    path.symlink_to("real.onnx")
+    with pytest.raises(ModelError, match=refused):  # it is a link, but not to where its weights are
+        external.weight_files(path)
+
+
+def test_a_server_follows_links_within_its_folder_alone(tmp_path: Path) -> None:
+    path, data = store(tmp_path)
+    load = "/v2/repository/models/net/load"
+    with running(tmp_path, models_dir=tmp_path / "models") as server:
+        assert ask(server, "POST", load, ADMIN)[0] == 200
+        data.unlink()
+        data.symlink_to("/etc/passwd")
+        status, told = ask(server, "POST", load, ADMIN)
+        assert status == 400 and "a link to /etc/passwd" in told["error"]
 
 
 def test_files_that_change_while_they_are_read_are_not_kept(

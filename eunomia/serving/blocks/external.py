@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 MAX_MODEL_BYTES = 2 * 1024**3 - 1  # what one protobuf message may hold
 EMBEDDED_BYTES = 1024**3  # with its weights; optimisation makes some networks larger
 OUTSIDE = "session.optimized_model_external_initializers"
+MODELS_DIR = "EUNOMIA_MODELS_DIR"  # in the environment of a device's process
 
 
 def weight_files(path: Path) -> list[Path]:
     """Files beside a network that hold weights of it, in order of name.
 
-    Raises ModelError for one that is missing, or named outside the network's folder. Links in the folder are followed.
+    Raises ModelError for one that is missing, or lies outside the network's folder. A link may also lead to another
+    place in models_dir. Where the network's file is a link too, as in a snapshot of Hugging Face, others may lead to
+    the same folder. Else whoever may put links there would read any file of the server's user.
     """
     import onnx
 
@@ -45,8 +48,25 @@ def weight_files(path: Path) -> list[Path]:
             )
         if not (path.parent / inside).is_file():
             raise ModelError(f"{path.name} has weights in '{name}', which is missing: put the file beside it")
+        if not _stays(path, target := (path.parent / inside).resolve()):
+            raise ModelError(
+                f"{path.name} has weights in '{name}', a link to {target}: links may not lead out of models_dir, or of "
+                "the folder of a [[network]]; put the file itself there, or a hard link to it"
+            )
         found.append(path.parent / inside)
     return found
+
+
+def environment_of(models: Path | None) -> dict[str, str]:
+    """By which the process of a device knows within which folder links may lead from network to network."""
+    return {MODELS_DIR: "" if models is None else str(models.resolve())}
+
+
+def _stays(path: Path, target: Path) -> bool:
+    models = os.environ.get(MODELS_DIR)
+    if target.is_relative_to(path.parent.resolve()) or (models and target.is_relative_to(models)):
+        return True
+    return path.is_symlink() and target.parent == path.resolve().parent
 
 
 def check_size(path: Path) -> None:

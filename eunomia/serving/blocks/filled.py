@@ -1,7 +1,7 @@
 """An ONNX file with its weights in it, read from the files beside it.
 
 The library of ONNX refuses weights behind symbolic links and files with several names. Both are common: snapshots of
-Hugging Face, volumes of Kubernetes, stores that keep equal files once. Whoever may put links there may put weights.
+Hugging Face, volumes of Kubernetes, stores that keep equal files once. Where links may lead, ``weight_files`` checks.
 """
 
 from __future__ import annotations

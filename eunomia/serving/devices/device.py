@@ -62,6 +62,7 @@ class Device:
         self.blameless = False  # it was lost with its machine or ended from outside, not by what it ran
         self.spare: Spare | None = None
         self.kept: dict[str, Message] = {}
+        self.environment: dict[str, str] = {}  # of its processes, besides this one's
         self._arena, self._cache = arena, cache
         self._on_message, self._on_death = on_message, on_death
         self._process: DeviceProcess | None = None
@@ -134,8 +135,10 @@ class Device:
         return DeviceProcess(name, hint, self._heard, self._ended)
 
     async def _begin(self, process: DeviceProcess, module: str, most_s: float) -> None:
-        more = {} if self.spec.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.spec.gpu)}
-        await process.start(partial(self._words, module), self._arena.descriptor, more, most_s)
+        gpu = {} if self.spec.gpu is None else {"CUDA_VISIBLE_DEVICES": str(self.spec.gpu)}
+        await process.start(
+            partial(self._words, module), self._arena.descriptor, self.environment | gpu, most_s
+        )
 
     def _words(self, module: str, line: int, pipe: int) -> Sequence[str]:
         spec = self.spec

@@ -130,6 +130,17 @@ def test_missing_and_escaping_weights_are_named(tmp_path: Path) -> None:
             load_network(str(path), str(tmp_path / "cache"), {}, 1.0)
 
 
+def test_weights_that_no_memory_holds_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file of 400 GB was read for as long as a load may take; then its device was ended."""
+    path = tmp_path / "net.onnx"
+    save(path, dense())
+    with path.with_name("net.onnx.data").open("r+b") as file:
+        file.truncate(2**24)
+    monkeypatch.setattr("eunomia.serving.devices.memory.machine_bytes", lambda: 2**23)
+    with pytest.raises(ModelError, match="with its weights it has 16 MiB, and this machine 8 MiB of memory"):
+        content_key(path)
+
+
 def test_a_folder_in_every_layout_serves_new_weights_after_a_reload(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     for n, where in enumerate(

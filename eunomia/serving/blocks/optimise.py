@@ -99,7 +99,9 @@ def content_key(path: Path) -> str:
     if path.exists() and not path.is_file():  # nobody may ever write to a pipe, and a device has no end
         raise ModelError(f"{path}: cannot be read: it is no regular file")
     try:
-        for file in (path, *weight_files(path)):
+        files = (path, *weight_files(path))
+        _must_fit(path, sum(file.stat().st_size for file in files))
+        for file in files:
             digest.update(file.name.encode() if file != path else b"")
             with file.open("rb") as content:
                 while piece := content.read(PIECE):
@@ -108,6 +110,17 @@ def content_key(path: Path) -> str:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     digest.update(f"{ort.__version__}|{processor()}|6".encode())
     return digest.hexdigest()[:40]
+
+
+def _must_fit(path: Path, size: int) -> None:
+    """Raises ModelError for more than the machine's memory, which would be read for minutes to no end."""
+    from eunomia.serving.devices.memory import machine_bytes
+
+    if size > (most := machine_bytes()) > 0:
+        raise ModelError(
+            f"{path}: with its weights it has {size // 2**20} MiB, and this machine {most // 2**20} MiB of memory: "
+            "serve it on a larger one"
+        )
 
 
 @cache

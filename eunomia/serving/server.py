@@ -138,17 +138,16 @@ class Server:
         keep_freed_in_one_heap()
         self.service.books.turns.worked = Young().worked
         try:
+            if not self.options.takeover:
+                await self._begin()
             await warm_up_beside(*self._to_ask)
             await asyncio.to_thread(walk_compiled)
             if self.options.audit_dir is not None:
                 self._audit = Audit(self.options.audit_dir, whole=self.options.audit_whole)
                 self.service.note = self._audit.record
             before = await self.succession.find() if self.options.takeover else None
-            if before is None:  # else that one serves until this one does
-                self._open_ledger()
-                starting = Starting(self.service.repository, everything=self.options.load_all)
-                self.service.starting = starting.how_far
-                await self._open(None)
+            if self.options.takeover and before is None:  # else that one serves until this one does
+                await self._begin()
             try:
                 await self.pool.start()
             except Unavailable as error:
@@ -173,6 +172,13 @@ class Server:
             await self._stop()
             raise
         return self
+
+    async def _begin(self) -> None:
+        """Nobody else serves here: who asks hears how far the start is."""
+        self._open_ledger()
+        starting = Starting(self.service.repository, everything=self.options.load_all)
+        self.service.starting = starting.how_far
+        await self._open(None)
 
     async def __aexit__(self, *_: object) -> None:
         """No new requests; those inside get up to ``drain_s`` to finish; then everything stops."""

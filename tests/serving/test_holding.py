@@ -126,12 +126,12 @@ def test_who_sent_one_row_hears_which_input_to_shorten_and_to_what() -> None:
         desk.pairs["bronze"], desk.network, desk.clock.now_s(), sizes=(3000,), shapes=(("x", (1, 3000)),)
     )
     desk.dispatcher.classify(job)
-    with pytest.raises(TooLarge, match=r"others: send a shorter 'x' \(40 elements pass, this has 3000\)$"):
+    with pytest.raises(TooLarge, match=r"others: send a shorter 'x' \(35 elements pass, this has 3000\)$"):
         desk.holding.check(BRONZE, job)
     desk.dispatcher.patience_s = desk.holding.patience_s
     said = str(ended(desk.dispatcher, job, 0.129))
     assert said.startswith("network 'net' was ended after 129 ms: this input may hold its device for 25 ms")
-    assert said.endswith("send a shorter 'x' (40 elements pass, this has 3000)")
+    assert said.endswith("send a shorter 'x' (35 elements pass, this has 3000)")
     desk.holding.explore = lambda tenant, job, bound_s: True
     several = Job(desk.pairs["bronze"], desk.network, desk.clock.now_s(), batch=2, sizes=(3000,))
     desk.dispatcher.classify(several)

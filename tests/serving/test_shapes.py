@@ -25,7 +25,7 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.learning import LEARN, TRIAL
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.dispatch.shapes import COARSE_MOST, MOST
+from eunomia.serving.dispatch.shapes import APART, MOST
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.protocol.errors import Expired, Hopeless
 from eunomia.serving.protocol.infer import InferRequest, InputTensor
@@ -207,7 +207,7 @@ def test_classes_of_a_network_are_bounded() -> None:
     network = book.add("net", 1, sizes=[1, 1])
     book.measured(network, 0, [1.0])
     rows = {book.row_of(network, 1, [2**a, 2**b]) for a in range(40) for b in range(40)}
-    assert len(rows) <= COARSE_MOST + 2 * 40 + 1
+    assert len(rows) <= MOST + APART + 40 + 1
 
 
 def test_no_tenant_takes_all_classes_from_the_others() -> None:

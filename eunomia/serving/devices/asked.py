@@ -150,9 +150,13 @@ def cut_anew(cut: CutNetwork, target_s: float, feed: Feed, scratch: Path) -> Cut
         raise TooManySteps(STEPS)
     for longer in LONGER:
         plan = cut_by(optimised, times_s, longer * target_s)
-        if len(plan.blocks) > 1:
-            with contextlib.suppress(Exception):  # a piece may lack shapes that the whole has
-                return _measured(plan, optimised, cut, target_s, feed)
+        if len(plan.blocks) == 1:
+            break
+        try:
+            return _measured(plan, optimised, cut, target_s, feed)
+        except Exception as error:
+            if out_of_memory(error) is None:  # a piece may lack shapes that the whole has
+                break
     return _measured(uncut(optimised), optimised, cut, target_s, feed)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from eunomia.core.errors import ModelError
 from eunomia.serving.dispatch.learning import LEARN_TWIN, TRIAL, Learned, compile_learning
 from eunomia.serving.dispatch.overheads import SAMPLED, Latest
-from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve, growth
+from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve, grown
 
 DOUBTED = 0.25  # runs that evidence counts for which has proved wrong: four fifths of the next one replace it
 KEPT_RUNS = 512  # of each network and device
@@ -239,7 +239,7 @@ class CostBook:
         share = 1.0
         if start != network.first_row:
             here, base = self._class_at(network, start), self._class_at(network, network.first_row)
-            share = growth(here, base)
+            share = grown([here], base)[0]
         took_s = self._known_s[start : start + network.blocks, [device]] * share
         fresh = (self._runs[rows] == 0.0) & np.isfinite(self._known_s[rows])
         for table in (self.latency_s, self._known_s, self.mean_s):
@@ -308,7 +308,8 @@ class CostBook:
         """Classes with evidence that are no larger than this one, and how many times their size it has."""
         wanted = self._class_at(network, first_row)
         there = [one for one in self.classes(network) if one.first_row in self._evident]
-        return [(one, times) for one in there if (times := growth(one, wanted)) >= 1.0]
+        pairs = zip(there, grown(there, wanted), strict=True)
+        return [(one, times) for one, times in pairs if times >= 1.0]
 
     def classes(self, network: Network) -> list[ShapeClass]:
         """Of its shapes, as far as they were seen."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 STEPS = 4  # classes to a doubling of an input's elements
 MOST = 64  # classes of a network; beyond them, shapes of about the same rows and elements in all share one
-COARSE_MOST = 256  # beyond so many, also those whose inputs share the elements otherwise
+APART = 64  # of those that share one, so many tell their inputs apart
 STEEPEST = 2.0  # beyond what was measured, time grows with the square of elements at most
 
 KEPT = 256  # shapes whose class is remembered
@@ -64,8 +64,10 @@ class ShapeClasses:
             return key
         if self.made.get(owner, 0) < MOST - self.exact:
             return key
-        apart = [sum(map(_doublings, sizes))] if len(self.found) < COARSE_MOST else []
-        return (COARSE, _doublings(rows), _doublings(max(sum(sizes), 1)), *apart)
+        apart = (COARSE, _doublings(rows), *map(_doublings, sizes))
+        if apart in self.found or len(self.found) - self.exact < APART:
+            return apart
+        return (COARSE, _doublings(rows), _doublings(max(sum(sizes), 1)))
 
     def add(self, key: Key, sizes: Sequence[int], first_row: int, owner: int = NOBODY) -> ShapeClass:
         """A class that was not seen before; its first shape stands for all."""
@@ -77,10 +79,27 @@ class ShapeClasses:
         return self.found[key]
 
 
-def growth(before: ShapeClass, after: ShapeClass) -> float:
-    """How many times the elements: of the input that grew most, or shrank least; one that is as it was says nothing."""
-    pairs = zip(before.sizes, after.sizes, strict=True)
-    return max((now / then for then, now in pairs if now != then), default=1.0)
+def _grown(before: Sequence[ShapeClass], after: ShapeClass) -> tuple[Floats, Floats]:
+    """``grown``, and how often an input would have to be doubled or halved, for all of them together."""
+    times, apart = np.ones(len(before)), np.zeros(len(before))
+    alike = [n for n, one in enumerate(before) if len(one.sizes) == len(after.sizes)]
+    if alike and after.sizes:
+        each = np.array(after.sizes) / np.array([before[n].sizes for n in alike])
+        most = np.where(each != 1.0, each, 0.0).max(axis=1)
+        times[alike], apart[alike] = np.where(most > 0.0, most, 1.0), np.abs(np.log2(each)).sum(axis=1)
+    for n in {*range(len(before))} - {*alike}:
+        times[n] = max(sum(after.sizes), 1) / max(sum(before[n].sizes), 1)
+        apart[n] = abs(math.log2(times[n]))
+    return times, apart
+
+
+def grown(before: Sequence[ShapeClass], after: ShapeClass) -> list[float]:
+    """How many times the elements, from each: of the input that grew most, or shrank least; the others say nothing.
+
+    Where an input may be left out, and was in one of both, it is all elements together.
+    """
+    found: list[float] = _grown(before, after)[0].tolist()
+    return found
 
 
 def curve(wanted: ShapeClass, measured: Sequence[tuple[ShapeClass, Floats]]) -> Floats:
@@ -90,11 +109,12 @@ def curve(wanted: ShapeClass, measured: Sequence[tuple[ShapeClass, Floats]]) -> 
     Beyond all of them, those tell how time grows that grew to the next one by what has grown on from there.
     """
     nearest: dict[float, tuple[float, float, ShapeClass, Floats]] = {}
-    for one, times in measured:
-        grown, apart = growth(one, wanted), (abs(one.rows - wanted.rows), _apart(one, wanted))
-        if grown not in nearest or apart < nearest[grown][:2]:
-            nearest[grown] = *apart, one, times
-    points = [(-math.log(grown), *nearest[grown][2:]) for grown in sorted(nearest, reverse=True)]
+    pairs = zip(*(part.tolist() for part in _grown([one for one, _ in measured], wanted)), strict=True)
+    for (one, times), (grew, unlike) in zip(measured, pairs, strict=True):
+        apart = abs(one.rows - wanted.rows), unlike
+        if grew not in nearest or apart < nearest[grew][:2]:
+            nearest[grew] = *apart, one, times
+    points = [(-math.log(grew), *nearest[grew][2:]) for grew in sorted(nearest, reverse=True)]
     beyond = not points[0][0] <= 0.0 <= points[-1][0]  # the class itself is at 0
     if beyond:
         end_at, end, _ = points[-1] if points[-1][0] < 0.0 else points[0]
@@ -112,16 +132,17 @@ def curve(wanted: ShapeClass, measured: Sequence[tuple[ShapeClass, Floats]]) -> 
     return found
 
 
-def _leads(one: ShapeClass, other: ShapeClass, grown: float) -> bool:
+def _leads(one: ShapeClass, other: ShapeClass, grew: float) -> bool:
     """Whether it grew so from one to the other, or shrank, and no input did the reverse."""
-    pairs = [*zip(one.sizes, other.sizes, strict=True)]
+    pairs = [*zip(one.sizes, other.sizes, strict=False)]
     one_way = all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs)
-    return one_way and math.isclose(growth(one, other), grown, rel_tol=0.05)
+    return one_way and math.isclose(grown([one], other)[0], grew, rel_tol=0.05)
 
 
-def _apart(one: ShapeClass, other: ShapeClass) -> float:
-    """How often an input would have to be doubled or halved, for all of them together."""
-    return sum(abs(math.log2(a / b)) for a, b in zip(one.sizes, other.sizes, strict=True))
+def floor_of(size: int) -> int:
+    """The fewest elements of an input in the class of this size."""
+    at = round(STEPS * math.log2(max(size, 1)))
+    return max(math.ceil(math.exp2((at - 0.5) / STEPS)), 1)
 
 
 def _doublings(count: int) -> int:

@@ -402,6 +402,27 @@ def test_axes_that_belong_together_grow_together(
     assert wanted in fake.seen or elements(wanted) * TOKEN_S > BOUND_S / 2.0
 
 
+@pytest.mark.parametrize(("flat_s", "found"), [(1e-4, True), (BOUND_S, False)])
+def test_axes_that_hang_together_without_names_are_tried_in_one_step(flat_s: float, found: bool) -> None:
+    """One shrinks while another grows: sizes between fit no network of this kind."""
+    ports: Any = [{"name": name, "datatype": "FP32", "shape": [1, -1]} for name in DECODER]
+    trial: Shapes = {"x": [1, 1], "past": [1, 512], "mask": [1, 513]}
+    wanted: Shapes = {"x": [1, 2], "past": [1, 100], "mask": [1, 102]}
+    fits = LINKED["a sum"][2]
+    fake, costs = Strict(fits, flat_s), CostBook(1)
+    rows, sizes = trial_shape(ports, trial)
+    network = costs.add("net", 1, rows=rows, sizes=sizes)
+    costs.measured(network, 0, [flat_s])
+    loading: Any = type("Loading", (), {})()
+    loading.models = {"net": LoadedModel(network, "net#1", "", trial, {"inputs": ports, "outputs": []})}
+    fake.ladder = Ladder([fake], loading, costs, ManualClock())  # type: ignore[list-item]
+    shapes = tuple((name, tuple(sizes)) for name, sizes in wanted.items())
+    job = Job(0, network, 0.0, sizes=tuple(trial_shape(ports, wanted)[1]), shapes=shapes)
+    job.cost_row = costs.row_of(network, 1, job.sizes)
+    asyncio.run(tried(fake.ladder, job))
+    assert (wanted in fake.seen) is found and costs.evident(job.cost_row) is found
+
+
 CACHE: Any = [
     {"name": "ids", "datatype": "INT64", "shape": [1, -1]},
     {"name": "past", "datatype": "FP32", "shape": [1, 8, -1, 64]},

@@ -137,7 +137,11 @@ class Ladder:
         leading = first_axes(ports) - bound
         first, few = with_rows_of(wanted, tried, leading), with_rows_of(tried, wanted, leading)
         if (least := fit(smaller(tried, wanted))) != first:
-            first, took_s = least, await self._takes_s(climb, model, least)
+            try:
+                first, took_s = least, await self._takes_s(climb, model, least)
+            except InVain:
+                await self._at_once(climb, model, tried)
+                return
         else:
             rows, _ = trial_shape(ports, first)
             took_s = self._costs.longest_s(network, network.first_row) * rows
@@ -154,6 +158,14 @@ class Ladder:
                     return
                 shapes = between(begin, end, part, how)
                 took_s = await self._takes_s(climb, model, shapes)
+
+    async def _at_once(self, climb: Climb, model: LoadedModel, tried: Shapes) -> None:
+        """Nothing between runs, as axes hang together that no name tells: one step, where that can be no long one."""
+        network, (rows, _) = climb.network, trial_shape(model.ports["inputs"], tried)
+        grew = max(elements(to) / max(elements(tried[name]), 1) for name, to in climb.shapes.items())
+        if self._costs.longest_s(network, network.first_row) * rows * max(grew, 1.0) ** 2 > climb.bound_s:
+            raise InVain("inputs of sizes between do not run")
+        await self._takes_s(climb, model, climb.shapes)
 
     async def _takes_s(self, climb: Climb, model: LoadedModel, shapes: Shapes) -> float:
         """Its longest block, as it is known or found out now; raises InVain or TimeoutError."""

@@ -86,10 +86,10 @@ async def dropped_calls(b: Bronze) -> None:
 
 
 async def full_tables(b: Bronze) -> None:
-    """Heads without a key, of 400 names each that the table has to take in, and to let go."""
+    """Heads without a key, of 110 names each that the table has to take in, and to let go."""
     async with call_line(b) as (_, writer):
         for stream in range(1, 200, 2):
-            kept = b"".join(frames.literal(str(400 * stream + n), "", kept=True) for n in range(400))
+            kept = b"".join(frames.literal(str(110 * stream + n), "", kept=True) for n in range(110))
             writer.write(frames.call(stream, "ServerLive", "", flags=0))
             writer.write(frames.frame(frames.CONTINUATION, frames.END_HEADERS, stream, kept))
             await writer.drain()

@@ -16,7 +16,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.glance import must_look_right
 from eunomia.serving.models.repository import Repository
 from eunomia.serving.models.turn import PATIENT_S, Turn
-from eunomia.serving.protocol.errors import BadRequest, Unavailable
+from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
 from tests.patience import until_async
 from tests.simulated_time import run_simulated
 
@@ -135,6 +135,19 @@ def test_what_is_no_network_is_refused_while_another_loads(tmp_path: Path) -> No
         pool.go_on.set()
         with pytest.raises(BadRequest, match="it hangs"):
             await hangs
+
+    asyncio.run(main())
+
+
+def test_names_that_nobody_knows_are_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("no network\n" * 100)
+
+    async def main() -> None:
+        networks = Repository(Pool(), tmp_path)  # type: ignore[arg-type]
+        for name, error in (("text", BadRequest), ("nobody", NotFound)):
+            with pytest.raises(error):
+                await networks.load(name)
+        assert networks.tried == {"text"}
 
     asyncio.run(main())
 

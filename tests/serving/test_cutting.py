@@ -184,7 +184,7 @@ def test_all_networks_that_find_no_room_at_the_start_are_named(
 ) -> None:
     """Fifty lines of a traceback said so of the first one."""
 
-    async def load(self: Repository, name: str) -> None:
+    async def load(self: Repository, name: str, *, tell: bool) -> None:
         raise Unavailable(f"model '{name}' does not load: the disk is full")
 
     monkeypatch.setattr(Repository, "load", load)

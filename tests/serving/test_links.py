@@ -133,6 +133,24 @@ def test_a_link_leads_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         external.weight_files(path)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+@pytest.mark.parametrize("within_models", [True, False])
+def test_a_linked_network_has_no_weights_of_another_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, within_models: bool
+) -> None:
+    """In a folder for all, such as /tmp, somebody's network beside the server's own files named these as weights."""
+    path = hub(tmp_path)
+    if within_models:
+        monkeypatch.setenv(*environment_of(path.parent.parent).popitem())
+    for owner in (12345, 0):
+        os.chown(path, owner, -1)
+        os.chown(path.with_name("model.onnx.data"), 12345 - owner, -1)
+        with pytest.raises(ModelError, match="weights in 'model.onnx.data', a link to .*/blobs/bb"):
+            external.weight_files(path)
+    os.chown(path, 12345, -1)
+    assert external.weight_files(path) == [path.with_name("model.onnx.data")]
+
+
 def test_a_server_follows_links_within_its_folder_alone(tmp_path: Path) -> None:
     path, data = store(tmp_path)
     load = "/v2/repository/models/net/load"

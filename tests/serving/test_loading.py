@@ -14,7 +14,7 @@ import onnx.parser
 import pytest
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices import loading, prepare, worker
+from eunomia.serving.devices import loading, memory, prepare, worker
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.device import DeviceSpec
@@ -370,15 +370,20 @@ def test_where_clients_chose_the_sizes_the_process_aside_is_bounded() -> None:
 
 @pytest.mark.parametrize(
     "free, why",
-    [(256, "more than 192 MiB of memory, 75% of what is free now"), (2**20, "left of the device's 1024 MiB")],
+    [
+        ("256 * 2**20", "more than 192 MiB of memory, 75% of what is free now"),
+        ("0", "more than 0 MiB of memory, 75% of what is free now"),  # and was bounded by nothing
+        ("None", "left of the device's 1024 MiB"),
+        ("2**40", "left of the device's 1024 MiB"),
+    ],
 )
-def test_a_load_takes_no_more_than_a_share_of_what_is_free(tmp_path: Path, free: int, why: str) -> None:
+def test_a_load_takes_no_more_than_a_share_of_what_is_free(tmp_path: Path, free: str, why: str) -> None:
     """It took three quarters of the machine, whatever else was there."""
     model = '<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float y) <int64[1] s = {1000000000}>'
     model += " { e = Expand(x, s) y = ReduceMax<keepdims = 0>(e) }"
     (tmp_path / "net.onnx").write_bytes(onnx.parser.parse_model(model).SerializeToString())
     code = "import resource, sys; from eunomia.serving.devices import memory, prepare\n"
-    code += f"memory.free_bytes = lambda: {free} * 2**20\n"
+    code += f"memory.free_bytes = lambda: {free}\n"
     code += f"resource.setrlimit(resource.RLIMIT_DATA, ({2**30}, {2**30}))\n"
     code += "sys.exit(prepare.main(sys.argv[1:]))"
     done = children.run(children.python("-c", code, tmp_path / "net.onnx", tmp_path, "{}", "1.0", "", "0.0"))
@@ -394,3 +399,24 @@ def test_a_bound_for_one_load_ends_with_it() -> None:
     code += "limit()"
     inside, unbound, after = map(int, children.run(children.python("-c", code), check=True).stdout.split())
     assert inside < 2**32 and unbound == after == 2**33
+
+
+def test_without_a_bound_nobody_looks_at_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    for look in ("free_bytes", "own_data_bytes"):
+        monkeypatch.setattr(memory, look, lambda: pytest.fail("it was looked at"))
+    with memory.within_what_is_free(0):
+        pass
+
+
+@pytest.mark.parametrize("look", ["free_bytes", "own_data_bytes"])
+def test_a_load_goes_on_where_no_descriptor_is_left_to_look(
+    monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    def refused() -> int:
+        raise memory.NoDescriptor
+
+    monkeypatch.setattr(memory, "free_bytes", lambda: 0)
+    monkeypatch.setattr(memory, look, refused)
+    monkeypatch.setattr(memory, "bound_memory", lambda size: pytest.fail(f"bounded to {size}"))
+    with memory.within_what_is_free(2**33):
+        pass

@@ -87,6 +87,35 @@ def test_ports_are_open_while_networks_load(tmp_path: Path, monkeypatch: pytest.
     asyncio.run(main())
 
 
+def test_a_server_that_ends_while_it_starts_says_that_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients heard that its networks are loading, and came again."""
+    (tmp_path / "other.onnx").write_bytes((options(tmp_path).networks[0].path).read_bytes())
+    ends, close = asyncio.Event(), DevicePool.close
+
+    async def main() -> None:
+        async with starting(tmp_path, monkeypatch, grpc_port=None) as (server, start, _):
+
+            async def waits(pool: DevicePool) -> None:
+                await ends.wait()
+                await close(pool)
+
+            monkeypatch.setattr(DevicePool, "close", waits)
+            start.cancel()
+            await until_async(lambda: server.service.draining)
+            said = [
+                await asyncio.to_thread(get, server, f"/v2/{p}") for p in ("health/ready", "models/small")
+            ]
+            why = "the server is draining"
+            assert [(status, told["error"]) for status, _, told in said] == [(503, why)] * 2
+            infer = await asyncio.to_thread(ask, server, "POST", "/v2/models/small/infer", GOLD, {})
+            assert infer == (503, {"error": why, "reason": "unavailable"})
+            ends.set()
+
+    asyncio.run(main())
+
+
 def over_grpc(server: Server, why: str) -> None:
     """The same with a stock client."""
     with tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:

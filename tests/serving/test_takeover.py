@@ -424,7 +424,8 @@ def test_a_takeover_from_another_spelling_of_the_host_says_what_it_looks_for(tmp
         with (
             pytest.raises(
                 OutputError,
-                match=f"http_port = {port} .*found no server of this user that has this very host",
+                match=f"http_port = {port} .*found no server of this user that has this very host "
+                "and http_port, or it is still starting",
             ),
             running(tmp_path, http_port=port, host="localhost", takeover=True),
         ):

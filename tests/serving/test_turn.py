@@ -16,7 +16,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.glance import must_look_right
 from eunomia.serving.models.repository import Repository
 from eunomia.serving.models.turn import PATIENT_S, Turn
-from eunomia.serving.protocol.errors import BadRequest, Unavailable
+from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
 from tests.patience import until_async
 from tests.simulated_time import run_simulated
 
@@ -56,6 +56,55 @@ def test_a_queue_that_moves_is_waited_for_and_a_load_that_hangs_is_not() -> None
     run_simulated(main)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_where_all_tasks_are_cancelled_nobody_gives_back_what_another_has(order: int) -> None:
+    """As ``asyncio.run`` does at its end, of both the one that waits and what it waits with."""
+
+    async def main() -> None:
+        turn = Turn()
+
+        async def load() -> None:
+            async with turn.of("net"):
+                raise AssertionError("it was not its turn")
+
+        async with turn:
+            before = asyncio.all_tasks()
+            waiting = asyncio.create_task(load())
+            await until_async(lambda: len(asyncio.all_tasks() - before) == 2)
+            both = [waiting, *(asyncio.all_tasks() - before - {waiting})]
+            for task in both[::order]:
+                task.cancel()
+            assert [type(one) for one in await asyncio.gather(*both, return_exceptions=True)] == [
+                asyncio.CancelledError
+            ] * 2
+            assert turn.locked()
+        async with turn.of("next"):
+            assert turn.locked()
+
+    asyncio.run(main())
+
+
+def test_a_turn_that_never_came_is_nobody_s() -> None:
+    async def main() -> None:
+        turn = Turn()
+
+        async def load() -> None:
+            async with turn.of("net"):
+                raise AssertionError("it was not its turn")
+
+        async with turn:
+            before = asyncio.all_tasks()
+            waiting = asyncio.create_task(load())
+            await until_async(lambda: len(asyncio.all_tasks() - before) == 2)
+            (entering,) = asyncio.all_tasks() - before - {waiting}
+            entering.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert turn.locked()
+
+    asyncio.run(main())
+
+
 class Pool:
     """One that loads for as long as it is told to, and then fails."""
 
@@ -86,6 +135,19 @@ def test_what_is_no_network_is_refused_while_another_loads(tmp_path: Path) -> No
         pool.go_on.set()
         with pytest.raises(BadRequest, match="it hangs"):
             await hangs
+
+    asyncio.run(main())
+
+
+def test_names_that_nobody_knows_are_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("no network\n" * 100)
+
+    async def main() -> None:
+        networks = Repository(Pool(), tmp_path)  # type: ignore[arg-type]
+        for name, error in (("text", BadRequest), ("nobody", NotFound)):
+            with pytest.raises(error):
+                await networks.load(name)
+        assert networks.tried == {"text"}
 
     asyncio.run(main())
 

@@ -27,7 +27,8 @@ def weight_files(path: Path) -> list[Path]:
 
     Raises ModelError for one that is missing, or lies outside the network's folder. A link may also lead to another
     place in models_dir. Where the network's file is a link too, as in a snapshot of Hugging Face, others may lead to
-    the same folder. Else whoever may put links there would read any file of the server's user.
+    files of the same owner in the same folder. Else whoever may put links there would read any file of the server's
+    user.
     """
     import onnx
 
@@ -66,7 +67,8 @@ def _stays(path: Path, target: Path) -> bool:
     models = os.environ.get(MODELS_DIR)
     if target.is_relative_to(path.parent.resolve()) or (models and target.is_relative_to(models)):
         return True
-    return path.is_symlink() and target.parent == path.resolve().parent
+    real = path.resolve()
+    return path.is_symlink() and target.parent == real.parent and target.stat().st_uid == real.stat().st_uid
 
 
 def check_size(path: Path) -> None:

@@ -56,15 +56,15 @@ def machine_bytes() -> int:
     return min(found)
 
 
-def free_bytes() -> int:
-    """What programs may still take on this machine, and in the control groups of this process; 0 = nobody says.
+def free_bytes() -> int | None:
+    """What programs may still take on this machine, and in the control groups of this process; None = nobody says.
 
     Raises NoDescriptor.
     """
     try:
         found = [int(_seen(Path("/proc/meminfo")).partition("MemAvailable:")[2].split()[0]) * 1024]
     except (ValueError, IndexError):
-        return 0
+        return None
     for folder, most, used in _groups():
         with contextlib.suppress(OSError, ValueError):
             taken = int((folder / used).read_text()) - _files_bytes(folder / "memory.stat")
@@ -148,21 +148,23 @@ def within_what_is_free(most: int) -> Iterator[None]:
 
     What is free: on the machine, and in the control groups of this process. Raises ModelError where it is too little.
     """
-    free = 0
-    with contextlib.suppress(NoDescriptor):
-        free = int(FREE_SHARE * free_bytes()) if most else 0
-    now = own_data_bytes() + free
-    if not free or now >= most:
+    bound, share = most, 0
+    if most:
+        with contextlib.suppress(NoDescriptor):
+            if (free := free_bytes()) is not None:
+                share = int(FREE_SHARE * free)
+                bound = own_data_bytes() + max(share, LEAST_LEFT)
+    if bound >= most:
         yield
         return
-    bound_memory(now)
+    bound_memory(bound)
     try:
         yield
     except Exception as error:
         if out_of_memory(error) is None:
             raise
         raise ModelError(
-            f"it needs more than {free // 2**20} MiB of memory, {FREE_SHARE:.0%} of what is free now: end what else "
+            f"it needs more than {share // 2**20} MiB of memory, {FREE_SHARE:.0%} of what is free now: end what else "
             "takes memory here, or serve it on a larger machine"
         ) from None
     finally:

@@ -76,7 +76,7 @@ class Sparing:
 
     async def _follow(self, device: Device, spare: Spare) -> None:
         """What is in service, one network after another, is loaded there, and what is not is forgotten."""
-        if free_bytes() < LEAST_FREE * machine_bytes():
+        if (free_bytes() or 0) < LEAST_FREE * machine_bytes():
             raise Unavailable("memory is short")
         models = {model.label: model for model in self._loading.models.values()}
         for label in set(spare.kept) - set(models):
@@ -119,7 +119,7 @@ class Sparing:
             if one.spare is not None
         )
         need = own_bytes(device.pid)
-        room = free_bytes() >= owed + (ROOM - (device.spare is not None)) * need
+        room = (free_bytes() or 0) >= owed + (ROOM - (device.spare is not None)) * need
         if not room:
             self._say(device, f"nothing stands by for device '{device.spec.name}': too little memory is free")
         return room

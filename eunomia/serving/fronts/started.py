@@ -1,4 +1,4 @@
-"""What a server answers whose networks are still loading: how far it is. All else has to come again."""
+"""What a server answers whose networks are still loading: how far it is, or that it ends before all are there."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ MEANWHILE = re.compile(
 
 def must_have_started(service: Service, path: str = "") -> None:
     """``path``: of an HTTP request, or of a call of gRPC. Raises Unavailable."""
-    if (why := service.starting()) and not MEANWHILE.fullmatch(path):
-        raise Unavailable(why, retry_after_s=AGAIN_S)
+    if service.starting() and not MEANWHILE.fullmatch(path):
+        raise Unavailable(service.closed, retry_after_s=AGAIN_S)

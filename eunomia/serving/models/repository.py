@@ -58,7 +58,7 @@ class Repository:
         self.remembered = kept.read() if kept is not None else {}  # name -> versions to be loaded at a start
         self._entries = {entry.key: entry for entry in entries}
         self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
-        self.tried = set[str]()  # names whose load has ended, well or not
+        self.tried = set[str]()  # known names whose load has ended, well or not
         self.turn = Turn()  # held while networks come and go
         self._misnamed: set[Path] = set()  # that the log has named
         self._looks = None if folder is None else Looks(partial(look_through, folder), self._see)
@@ -185,7 +185,8 @@ class Repository:
         try:
             await to_the_end(self._load(name, only), tell=tell)
         finally:
-            self.tried.add(name)
+            if self.has(name):
+                self.tried.add(name)
 
     async def _load(self, name: str, only: Collection[str]) -> None:
         self._must_have(name)

@@ -39,9 +39,10 @@ class Turn(asyncio.Lock):
                     raise Unavailable(self._why(name), retry_after_s=AGAIN_S)
                 await asyncio.wait((entering,), timeout=left_s)  # another may have it by then
         except BaseException:
-            if not entering.cancel():  # it has just come in
+            if not entering.cancel() and not entering.cancelled():  # it has just come in
                 self.release()
             raise
+        entering.result()  # whoever ends all tasks has ended this one, too
         self._who = name
         try:
             yield

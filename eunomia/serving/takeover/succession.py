@@ -17,7 +17,9 @@ from eunomia.serving.takeover.line import Estate, Predecessor, Successors, addre
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 0.1
-NOBODY = "; --takeover found no server of this user that has this very host and http_port"
+NOBODY = (
+    "; --takeover found no server of this user that has this very host and http_port, or it is still starting"
+)
 HANDSHAKE_S = 2.0  # connections that have begun are counted by then; with TLS it takes longer
 
 

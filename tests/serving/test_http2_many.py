@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -71,5 +72,30 @@ def test_what_waited_to_leave_is_not_held_while_calls_end(monkeypatch: pytest.Mo
         near.leave()
         near.takers[5].call.answer([message(b"b")])
         assert near.said() == b"" and near.takers[1].is_gone and not near.takers[3].is_gone
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_one_that_fails_while_it_ends_leaves_the_others_to_end(
+    full: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it was, the calls behind it waited on, and kept their room."""
+    monkeypatch.setattr(Rota, "full", property(lambda self: full))
+
+    def fails() -> None:
+        raise RuntimeError("of one call")
+
+    async def main() -> None:
+        near, ended = Near(), list[bool]()
+        near.say(frames.greeting() + b"".join(head(n, "/silent") for n in CALLS))
+        monkeypatch.setattr(near.takers[5], "gone", fails)
+        monkeypatch.setattr(near.line.outlet, "end", lambda: ended.append(True))
+        near.leave()
+        for _ in CALLS:
+            await asyncio.sleep(0)
+        assert [n for n, taker in near.takers.items() if not taker.is_gone] == [5] and ended
+        (record,) = caplog.records
+        assert record.levelno == logging.ERROR and record.exc_info is not None
 
     asyncio.run(main())

@@ -91,7 +91,8 @@ def test_who_cancels_has_room_again_when_the_work_is_cancelled_and_not_before(
             asked = [asyncio.ensure_future(service.infer(request, caller)) for _ in range(2)]
             while service.limits.active("silver") < 2:
                 await asyncio.sleep(0)
-            monkeypatch.setattr(Rota, "over", property(lambda self: True))
+            for what in ("over", "full"):
+                monkeypatch.setattr(Rota, what, property(lambda self: True))
             for _ in range(40):  # these stand before it
                 service.rota.join("silver", lambda: None)
             for one in asked:

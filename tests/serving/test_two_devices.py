@@ -52,7 +52,7 @@ class Bench:
         self.told: list[tuple[int, dict[str, Any]]] = []
         for device in self.pool.devices:
             device.tell = lambda message, n=device.index: self.told.append((n, message)) is None  # type: ignore[misc]
-        self.network = self.pool.costs.add("net", 3)
+        self.network = self.pool.costs.add("net", 3, sizes=[4])
         for n in range(2):
             self.pool.costs.measured(self.network, n, [1.0, 1.0, 1.0])
         self.pool.loading._labels[self.network.index] = "net#1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,6 +18,7 @@ from eunomia.serving.fronts.waiting import Waiting
 from eunomia.serving.tenants.carried import Carried
 from eunomia.serving.tenants.circle import STRANGERS
 
+log = logging.getLogger("eunomia.serving")
 LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client has read why it is turned away; what it still sends
 READ_S, READ_TLS_S = 1e-4, 5e-4  # of the next turn's processor, for one connection that is read again
 TASK_S = 1e-4  # the same, for a call that ends: it may have a task, which ends then
@@ -176,7 +178,10 @@ class InTurn(Standing, asyncio.Protocol):
     def end_each(self, ends: Iterator[Callable[[], None]]) -> None:
         """Of many calls: as many as this turn has time for, in their order, and the others in later ones."""
         for end in ends:
-            end()
+            try:
+                end()
+            except Exception:  # of one: the others end all the same
+                log.exception("a call did not end as it should")
             self._rota.owe(TASK_S)
             if self._rota.full:
                 self.join(partial(self.end_each, ends))

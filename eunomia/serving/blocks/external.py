@@ -27,8 +27,8 @@ def weight_files(path: Path) -> list[Path]:
 
     Raises ModelError for one that is missing, or lies outside the network's folder. A link may also lead to another
     place in models_dir. Where the network's file is a link too, as in a snapshot of Hugging Face, others may lead to
-    files of the same owner in the same folder. Else whoever may put links there would read any file of the server's
-    user.
+    the same folder. Those files must have its owner. Else whoever may put links there would read any file of the
+    server's user.
     """
     import onnx
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,8 @@ from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.devices.strings import Strings, packed
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.infer import check_tensor, read_request
+from eunomia.serving.protocol.infer import check_tensor, read_json, read_request
+from eunomia.serving.protocol.json_work import take_numbers_out
 from eunomia.serving.protocol.numbers import array_of as array_of_json
 from eunomia.serving.protocol.rpc import read_message
 from eunomia.serving.protocol.strings import MAX_STRINGS, json_strings, raw_strings
@@ -220,7 +223,7 @@ def test_strings_are_bounded_and_texts() -> None:
         ("FP32", np.ones([1] * 17).tolist(), "its lists are nested too deeply: at most 16 in one another are taken"),
         ("FP32", json.loads("[" * 99 + "]" * 99), "its lists are nested too deeply"),
         ("BYTES", [["a"], ["b", "c"]], "lists inside it differ in length"),
-        ("FP32", [[float("inf")], [1e300]], "1e+300 is no value of FP32: numbers from -3.40282e+38 to 3.40282e+38 are"),
+        ("FP32", [[math.inf], [1e300]], "1e+300 is no value of FP32: numbers from -3.40282e+38 to 3.40282e+38 are"),
         ("FP32", [-1e39, 1e39], "-1e+39 is no value of FP32"),
         ("FP32", [10**40, 1], "1e+40 is no value of FP32"),
         ("FP16", [float("nan"), 70000], "70000.0 is no value of FP16: numbers from -65504 to 65504 are taken"),
@@ -237,10 +240,24 @@ def test_what_is_no_value_of_its_type_is_shown(datatype: str, data: Any, says: s
 @pytest.mark.parametrize("datatype", ["FP16", "BF16", "FP32", "FP64"])
 def test_what_is_written_as_infinite_stays_so(datatype: str) -> None:
     """What is finite and too large for the type is refused; the largest that it rounds to is not."""
-    given = [float("inf"), -float("inf"), float("nan"), 1.0]
+    given = read_json(b'{"data": [Infinity, -Infinity, NaN, 1.0]}')["data"]
     np.testing.assert_array_equal(array_of_json("t", datatype, (4,), given).astype(float), given)  # type: ignore[union-attr]
     most = float(ml_dtypes.finfo(DATATYPES[datatype]).max)
     assert array_of_json("t", datatype, (1,), [most]).astype(float) == most  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("datatype", ["FP16", "BF16", "FP32", "FP64"])
+@pytest.mark.parametrize("number", ["1e400", "-1e999", "9" * 400 + ".0"])
+def test_numbers_too_large_to_be_read_are_not_infinite(datatype: str, number: str) -> None:
+    for text in (f"[{number}, 1]", f"[[Infinity], [{number}]]", f"[NaN, {number}]", f"[{number}, {10**30}]"):
+        body = {"name": "t", "datatype": datatype, "shape": [2], "data": 0}
+        sent = json.dumps({"inputs": [body]}).replace('"data": 0', f'"data": {text}').encode()
+        for read in (
+            lambda sent=sent: read_request("m", "", sent, memoryview(b"")),
+            partial(take_numbers_out, sent),
+        ):
+            with pytest.raises(BadRequest, match=f"tensor 't': .* is no value of {datatype}: numbers from -"):
+                read()
 
 
 def test_whole_numbers_beyond_64_bits_are_numbers() -> None:

@@ -17,12 +17,14 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eunomia.serving.fronts import in_http2
 from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.head import MOST, MOST_FIELDS, read_head
 from eunomia.serving.fronts.lane import AT_ONCE, LINGER_BYTES
 from eunomia.serving.fronts.waiting import Waiting
+from eunomia.serving.http2.frames import Kind
 from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.protocol.pieces import Gathered
 from eunomia.serving.server import Server
@@ -238,6 +240,41 @@ def test_who_begins_in_http2_and_asks_nothing_is_hung_up_on() -> None:
         assert wire.aborted
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 9, 4000])
+def test_what_comes_before_a_request_in_http2_is_looked_at_once_and_little(
+    pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, each byte that came had all frames before it read again: 3 ms of all others' time."""
+    looks = list[int]()
+
+    class Looked:
+        DATA, SETTINGS = Kind.DATA, Kind.SETTINGS
+
+        @property
+        def HEADERS(self) -> int:  # noqa: N802
+            looks.append(1)
+            return Kind.HEADERS
+
+    monkeypatch.setattr(in_http2, "Kind", Looked())
+    small = frames.frame(8, 0, 0, bytes(4)) + frames.frame(6, 0, 0, bytes(20)) + frames.frame(4, 1, 0)
+
+    async def main(count: int) -> Wire:
+        one, said = lane(known=False), frames.greeting() + small * count
+        one.transport = wire = Wire()
+        for at in range(0, len(said), pieces):
+            one.data_received(said[at : at + pieces])
+        assert len(looks) <= 3 * count + 2, "each frame once"
+        one.data_received(frames.call(5, "ServerLive", ""))
+        one.connection_lost(None)
+        return wire
+
+    wire = asyncio.run(main(100))
+    assert wire.ended and not wire.aborted
+    looks.clear()
+    wire = asyncio.run(main(in_http2.MOST // len(small)))
+    assert wire.aborted and not wire.ended
 
 
 @pytest.mark.parametrize("ahead", [b"", REFUSED], ids=["first", "behind another"])

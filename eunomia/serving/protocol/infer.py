@@ -14,7 +14,7 @@ from eunomia.serving.devices.messages import DATATYPES, MAX_TENSORS
 from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.numbers import array_of
+from eunomia.serving.protocol.numbers import NO_NUMBERS, array_of
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.strings import (
@@ -198,7 +198,7 @@ def is_plain(header: bytes) -> bool:
 def read_json(content: bytes) -> Json:
     """A JSON object; raises BadRequest."""
     try:
-        value = json.loads(content)
+        value = json.loads(content, parse_constant=NO_NUMBERS.__getitem__)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {str(error)[:200]}") from None
     if not isinstance(value, dict):

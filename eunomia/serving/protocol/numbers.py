@@ -18,11 +18,13 @@ from eunomia.serving.protocol.nesting import UNLIKE, check_nesting
 from eunomia.serving.protocol.strings import json_strings
 
 SHOWN = 50  # letters of a value in an error message
+# what JSON's reader makes of these words, and of nothing else
+NO_NUMBERS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 TOO_DEEP = f"its lists are nested too deeply: at most {MAX_RANK} in one another are taken"
 
 
 def array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) -> Value:
-    """Numbers or texts of a JSON list, flat or nested. Raises BadRequest."""
+    """Numbers or texts of a JSON list, flat or nested, with ``NO_NUMBERS`` for what is none. Raises BadRequest."""
     if datatype == BYTES:
         return json_strings(name, shape, data)
     try:
@@ -61,17 +63,28 @@ def _numbers(datatype: str, data: object) -> Tensor:
     with np.errstate(over="ignore"):
         found = array.astype(dtype)
     if not (whole or datatype == "BOOL"):
-        _check_finite(datatype, array, found)
+        _check_finite(datatype, data, array, found)
     return found
 
 
-def _check_finite(datatype: str, given: Tensor, found: Tensor) -> None:
+def _check_finite(datatype: str, data: object, given: Tensor, found: Tensor) -> None:
     """No number has become infinite; raises ValueError."""
     ends = ~np.isfinite(found)
-    if ends.any() and (lost := ends & np.isfinite(given)).any():
-        most = float(ml_dtypes.finfo(found.dtype).max)  # type: ignore[no-untyped-call]
+    if not ends.any():
+        return
+    if (lost := ends & np.isfinite(given)).any():
         value = json.dumps(given.ravel()[lost.argmax()].item())
-        raise ValueError(f"{value} is no value of {datatype}: numbers from {-most:g} to {most:g} are taken")
+    elif (values := np.array(data, object)[np.isinf(given)].tolist()) and not _all_written(values):
+        value = "a number too large to be read"
+    else:
+        return
+    most = float(ml_dtypes.finfo(found.dtype).max)  # type: ignore[no-untyped-call]
+    raise ValueError(f"{value} is no value of {datatype}: numbers from {-most:g} to {most:g} are taken")
+
+
+def _all_written(values: list[object]) -> bool:
+    """Whether each is one of ``NO_NUMBERS`` itself: others came of digits."""
+    return {*map(id, values)} <= {*map(id, NO_NUMBERS.values())}
 
 
 def no_value(datatype: str, value: object) -> str:

@@ -14,7 +14,7 @@ from eunomia.serving.protocol.errors import TooLong
 def less(costs: CostBook, job: Job, bound_s: float) -> str:
     """Fewer rows, or of one row a shorter input: the one that grew most from a size that is short enough.
 
-    Others may have sent that size: it is told as the least of its class.
+    Others may have sent that size: here stands the least of its class.
     """
     if job.all_rows > 1:
         return "send fewer rows"

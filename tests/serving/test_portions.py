@@ -144,6 +144,25 @@ def test_large_answers_are_gathered_beside_the_event_loop(
     asyncio.run(main())
 
 
+def test_a_fault_between_two_portions_is_an_answer_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portions, "AT_ONCE_IN_BYTES", 0)
+
+    def fault(job: object) -> None:
+        raise RuntimeError("made up")
+
+    async def main() -> None:
+        part = Part(tmp_path)
+        monkeypatch.setattr(part.pool.dispatcher, "wait_again", fault)
+        part.run()
+        with pytest.raises(Unavailable):
+            await part.answer
+        await until_async(part.empty)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("beside", [False, True])
 def test_between_two_portions_it_may_end(
     tmp_path: Path, beside: bool, monkeypatch: pytest.MonkeyPatch

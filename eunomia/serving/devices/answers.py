@@ -167,7 +167,11 @@ class Answers:
             if error is not None and not isinstance(error, ServingError):
                 log.error("rows of an answer were not copied", exc_info=error)
                 error = Unavailable("the server could not put the answer together", retry_after_s=1.0)
-            done(error)
+            try:
+                done(error)
+            except Exception as why:  # whoever waits gets an answer
+                log.error("a request did not go on", exc_info=why)
+                self.fail(job, Unavailable("the server could not go on with the request", retry_after_s=1.0))
 
         self.entering.add(job)
         self._copying.enter(copy, over)

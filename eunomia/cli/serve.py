@@ -21,7 +21,8 @@ from eunomia.cli.console import counted, note, stderr
 from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from eunomia.serving.server import Server, ServerOptions
+    from eunomia.serving.options import ServerOptions
+    from eunomia.serving.server import Server
 
 BOUNDED = {(3, 12): 9, (3, 13): 2}  # from these on, asyncio says when a client reads too slowly
 UNREAD = (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from eunomia.serving.devices.answers import Inputs
 from eunomia.serving.devices.axes import elements
 from eunomia.serving.devices.messages import Ports
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
 from eunomia.serving.protocol.infer import InferRequest
 from eunomia.serving.protocol.reshape import as_the_network_has

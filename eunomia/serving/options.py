@@ -13,7 +13,7 @@ from eunomia.serving.dispatch.harvest import HarvestOptions
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.fronts.connections import ConnectionLimits
 from eunomia.serving.models.beside import Reader, nothing
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.observe.tracing import TraceOptions
 from eunomia.serving.replicas.rule import ReplicaOptions
 from eunomia.serving.tenants.following import FOLLOW_S

@@ -56,7 +56,6 @@ from eunomia.serving.tenants.limits import Limits
 if TYPE_CHECKING:
     from eunomia.serving.rpc.opening import RpcPort
 
-__all__ = ["Server", "ServerOptions"]
 log = logging.getLogger("eunomia.serving")
 
 

@@ -23,7 +23,8 @@ from eunomia.serving.dispatch.shelf import PolicyShelf
 from eunomia.serving.fit import Fit, fit_of
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.rota import Rota
-from eunomia.serving.models.repository import Repository, ports_of
+from eunomia.serving.models.entry import ports_of
+from eunomia.serving.models.repository import Repository
 from eunomia.serving.observe.books import Books
 from eunomia.serving.observe.history import Run
 from eunomia.serving.observe.ledger import Ledger

@@ -11,7 +11,7 @@ from eunomia.serving.devices.answers import Answer
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.models.repository import named
+from eunomia.serving.models.entry import named
 from eunomia.serving.protocol.infer import InferRequest, SharedRegion
 from eunomia.serving.protocol.regions import Placing
 from eunomia.serving.tenants.grants import Grant

@@ -15,8 +15,9 @@ from typing import Any
 
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.models.convolutional import mobilenet_v2
-from eunomia.serving.models.repository import Entry
-from eunomia.serving.server import Server, ServerOptions
+from eunomia.serving.models.entry import Entry
+from eunomia.serving.options import ServerOptions
+from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
 from eunomia.workload.tenant import Slo
 from tests.patience import PATIENCE_S

@@ -14,7 +14,7 @@ pb = pytest.importorskip("tritonclient.grpc.service_pb2")
 
 from eunomia.serving.devices.messages import Ports  # noqa: E402
 from eunomia.serving.fit import fit_of  # noqa: E402
-from eunomia.serving.models.repository import Entry  # noqa: E402
+from eunomia.serving.models.entry import Entry  # noqa: E402
 from eunomia.serving.protocol.errors import ServingError  # noqa: E402
 from eunomia.serving.protocol.infer import KNOWN_BYTES, InferRequest, read_request  # noqa: E402
 from eunomia.serving.protocol.pieces import ScatteredTensor  # noqa: E402

@@ -17,7 +17,7 @@ from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import Feed, array_of, live_of
 from eunomia.serving.devices.ports import MOST_LETTERS, ports_of
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from tests.serving.live import running
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '

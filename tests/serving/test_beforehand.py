@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from eunomia.cli.main import app
 from eunomia.config.server import ServerConfig, server_from
 from eunomia.core.errors import ConfigError, ModelError, OutputError
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.study.serving.beforehand import check_files
 from tests.serving.live import running
 from tests.serving.process import write_server

@@ -24,7 +24,8 @@ from eunomia.serving.devices.cutting import CHOSEN, Away, kept, prepare, refusal
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.prepare import FULL
 from eunomia.serving.devices.worker import full_disk_named
-from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.models.entry import Entry
+from eunomia.serving.models.repository import Repository
 from eunomia.serving.protocol.errors import Unavailable
 from tests import children
 from tests.serving.live import options, running

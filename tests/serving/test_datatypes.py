@@ -24,7 +24,7 @@ from eunomia.serving.devices.messages import DATATYPES, array_at, place
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import array_of, live_of
 from eunomia.serving.devices.strings import Strings, packed
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import check_tensor, read_json, read_request
 from eunomia.serving.protocol.json_work import take_numbers_out

@@ -12,8 +12,8 @@ from eunomia.config.server import server_from
 from eunomia.core.errors import ConfigError, ModelError
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.models.convolutional import mobilenet_v2
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.models.labels import LONGEST, MOST_BYTES, read_labels
-from eunomia.serving.models.repository import Entry
 from eunomia.serving.protocol.infer import WantedOutput
 from eunomia.serving.protocol.ranking import MOST_VALUES, with_classes
 from eunomia.serving.server import Server

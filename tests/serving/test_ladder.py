@@ -38,7 +38,7 @@ from eunomia.serving.devices.worker import Worker
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
 from tests.hostile.networks import WIDTH, write_all
 from tests.serving.live import GOLD, SILVER, ask, options, running

@@ -26,7 +26,7 @@ from eunomia.serving.load.page import render
 from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
 from eunomia.serving.load.result import lateness, percentiles_ms, summarise
 from eunomia.serving.load.run import Samples, send_all, shorten
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.server import Server
 from eunomia.study.serving.load import send_load
 from eunomia.workload.arrivals import Periodic, Poisson

@@ -17,7 +17,7 @@ from eunomia.config.traffic import LoadConfig, traffic_from
 from eunomia.core.errors import ConfigError
 from eunomia.serving.callers import Callers
 from eunomia.serving.load.client import TritonClient
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.errors import Unauthenticated
 from eunomia.serving.tenants.grants import Grant, StaticDirectory
 from eunomia.serving.visit import Caller

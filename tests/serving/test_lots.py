@@ -21,24 +21,29 @@ from eunomia.serving.rpc.front import STATED, GrpcFront
 from eunomia.serving.tenants.rounds import Rounds
 
 
+class Turns:
+    """Counts those of the event loop."""
+
+    count = 0
+
+    def next(self) -> None:
+        self.count += 1
+        asyncio.get_running_loop().call_soon(self.next)
+
+
 @pytest.mark.parametrize("count", [0, 1, LOT, 10 * LOT + 1])
 def test_a_turn_makes_so_many_entries(count: int) -> None:
     made = Counter[int]()
 
     async def main() -> None:
-        loop, turn = asyncio.get_running_loop(), 0
-
-        def next_turn() -> None:
-            nonlocal turn
-            turn += 1
-            loop.call_soon(next_turn)
+        turns = Turns()
 
         def entries() -> Iterator[Json]:
             for n in range(count):
-                made[turn] += 1
+                made[turns.count] += 1
                 yield {"name": f"tenant{n}", "weight": n / 2}
 
-        next_turn()
+        turns.next()
         answer = await json_list(entries(), lambda: None)
         assert json.loads(answer.text or "") == [
             {"name": f"tenant{n}", "weight": n / 2} for n in range(count)
@@ -94,15 +99,10 @@ def test_of_many_calls_for_statistics_one_of_a_tenant_goes_in_a_round_of_the_loo
     asked = list[int]()
 
     async def main() -> None:
-        loop, turn = asyncio.get_running_loop(), 0
-
-        def next_turn() -> None:
-            nonlocal turn
-            turn += 1
-            loop.call_soon(next_turn)
+        turns = Turns()
 
         async def statistics(*_: Any) -> list[Json]:
-            asked.append(turn)
+            asked.append(turns.count)
             return []
 
         async def stated(_: Any) -> None:
@@ -115,7 +115,7 @@ def test_of_many_calls_for_statistics_one_of_a_tenant_goes_in_a_round_of_the_loo
         one = cast(GrpcFront, SimpleNamespace(service=service, inference=inference, _stated=stated))
         call = SimpleNamespace(fields={}, host="")
         request = SimpleNamespace(name="", version="")
-        next_turn()
+        turns.next()
         await asyncio.gather(
             *(cast(Any, GrpcFront.ModelStatistics(one, request, cast(Any, call))) for _ in range(20))
         )

@@ -15,7 +15,7 @@ from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.neighbours import OWN, SAME, Neighbours, Ran, what_of
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.observe.co_runs import neighbours_of, write_co_runs
 from eunomia.sharing.interference import CoRun
 from eunomia.sharing.interference.table import read_co_runs

@@ -21,7 +21,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.devices.messages import MAX_TENSORS
 from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.fronts.lane import Mode
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.checks import other_names
 from eunomia.serving.protocol.infer import check_tensor
 from eunomia.serving.protocol.numbers import holds_truth

@@ -13,7 +13,7 @@ from eunomia.serving.devices import portions
 from eunomia.serving.devices.messages import array_at, place
 from eunomia.serving.dispatch import look_ahead
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.observe.retired import retired_from
 from eunomia.serving.protocol.errors import Cancelled, Refused, TooLarge, TooLong, Unavailable
 from tests.patience import until_async

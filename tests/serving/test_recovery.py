@@ -20,7 +20,8 @@ from eunomia.serving.devices.memory import out_of_memory_kills
 from eunomia.serving.devices.places import PLACES
 from eunomia.serving.devices.process import DeviceProcess
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.models.entry import Entry
+from eunomia.serving.models.repository import Repository
 from eunomia.serving.protocol.errors import Expired, InputFailed, Refused, TooLong, Unavailable
 from eunomia.serving.tenants.vain import FEW, Vain
 from tests import children

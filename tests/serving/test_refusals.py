@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.models.repository import Entry, Repository, _listed
+from eunomia.serving.models.entry import Entry
+from eunomia.serving.models.repository import Repository, _listed
 from eunomia.serving.protocol.errors import Unavailable
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant, StaticDirectory, hash_key

@@ -27,7 +27,7 @@ from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.fronts.policy import read_placing
 from eunomia.serving.models.convolutional import resnet50
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant

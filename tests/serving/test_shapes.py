@@ -26,7 +26,7 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.learning import LEARN, TRIAL
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shapes import APART, MOST
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.errors import Expired, Hopeless
 from eunomia.serving.protocol.infer import InferRequest, InputTensor
 from eunomia.serving.server import Server

@@ -15,7 +15,7 @@ import pytest
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.pool import DevicePool
-from eunomia.serving.models.repository import Entry
+from eunomia.serving.models.entry import Entry
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S, until_async
 from tests.serving.live import GOLD, ask, options

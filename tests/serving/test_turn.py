@@ -56,22 +56,27 @@ def test_a_queue_that_moves_is_waited_for_and_a_load_that_hangs_is_not() -> None
     run_simulated(main)
 
 
+async def waiting_for(turn: Turn) -> list[asyncio.Task[None]]:
+    """One that waits for it, and what it waits with."""
+
+    async def load() -> None:
+        async with turn.of("net"):
+            raise AssertionError("it was not its turn")
+
+    before = asyncio.all_tasks()
+    waiting = asyncio.create_task(load())
+    await until_async(lambda: len(asyncio.all_tasks() - before) == 2)
+    return [waiting, *(asyncio.all_tasks() - before - {waiting})]
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_where_all_tasks_are_cancelled_nobody_gives_back_what_another_has(order: int) -> None:
     """As ``asyncio.run`` does at its end, of both the one that waits and what it waits with."""
 
     async def main() -> None:
         turn = Turn()
-
-        async def load() -> None:
-            async with turn.of("net"):
-                raise AssertionError("it was not its turn")
-
         async with turn:
-            before = asyncio.all_tasks()
-            waiting = asyncio.create_task(load())
-            await until_async(lambda: len(asyncio.all_tasks() - before) == 2)
-            both = [waiting, *(asyncio.all_tasks() - before - {waiting})]
+            both = await waiting_for(turn)
             for task in both[::order]:
                 task.cancel()
             assert [type(one) for one in await asyncio.gather(*both, return_exceptions=True)] == [
@@ -87,16 +92,8 @@ def test_where_all_tasks_are_cancelled_nobody_gives_back_what_another_has(order:
 def test_a_turn_that_never_came_is_nobody_s() -> None:
     async def main() -> None:
         turn = Turn()
-
-        async def load() -> None:
-            async with turn.of("net"):
-                raise AssertionError("it was not its turn")
-
         async with turn:
-            before = asyncio.all_tasks()
-            waiting = asyncio.create_task(load())
-            await until_async(lambda: len(asyncio.all_tasks() - before) == 2)
-            (entering,) = asyncio.all_tasks() - before - {waiting}
+            waiting, entering = await waiting_for(turn)
             entering.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.optimise import content_key
-from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.models.entry import Entry
+from eunomia.serving.models.repository import Repository
 from eunomia.serving.protocol.errors import NotFound
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.fit import fit_of
 from eunomia.serving.fronts.reading import reading
-from eunomia.serving.models.repository import ports_of
+from eunomia.serving.models.entry import ports_of
 from eunomia.serving.protocol.checks import check_outputs
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, SharedRegion

@@ -17,7 +17,7 @@ from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside
-from eunomia.serving.models.entry import BETWEEN, UNLOADED, Entry, key_of, named, ports_of
+from eunomia.serving.models.entry import BETWEEN, UNLOADED, Entry, key_of, ports_of
 from eunomia.serving.models.folder import NAME, Found, look_through
 from eunomia.serving.models.labels import Labels, check_labels, must_lie_in, read_labels
 from eunomia.serving.models.looks import Looks
@@ -29,7 +29,6 @@ from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, 
 from eunomia.serving.protocol.reshape import presented
 from eunomia.serving.tenants.grants import Grant
 
-__all__ = ["AWAY_S", "MOST_NAMED", "Entry", "Repository", "key_of", "named", "ports_of"]
 log = logging.getLogger("eunomia.serving")
 AWAY_S = 1.0  # until one may ask again who found no device
 MOST_NAMED, MOST_COMPARED = 20, 100  # networks in an error message; letters of a name with theirs

@@ -11,7 +11,7 @@ from functools import partial
 
 from eunomia.core.data import Json
 from eunomia.serving.dispatch.later import Later
-from eunomia.serving.models.repository import key_of
+from eunomia.serving.models.entry import key_of
 from eunomia.serving.observe.front import FrontEnd
 from eunomia.serving.observe.history import History, Run
 from eunomia.serving.observe.metrics import NO_MODEL, Telemetry

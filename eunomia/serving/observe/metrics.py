@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.dispatcher import Dispatcher
-from eunomia.serving.models.repository import named
+from eunomia.serving.models.entry import named
 from eunomia.serving.observe.front import FrontEnd
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.turns import Turns

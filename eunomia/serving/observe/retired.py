@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.models.repository import named
+from eunomia.serving.models.entry import named
 
 MOST_PARTS = 64
 

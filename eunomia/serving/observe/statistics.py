@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eunomia.core.data import Json
-from eunomia.serving.models.repository import named
+from eunomia.serving.models.entry import named
 from eunomia.serving.observe.retired import Retired
 
 NANOSECONDS = 1e9

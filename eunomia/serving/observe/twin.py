@@ -13,7 +13,7 @@ from eunomia.core.data import Json
 from eunomia.serving.devices.looking import LEAST_WAIT_S
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.overheads import DELAYS, FEW_MOVES, MANY_DRAWS, means_s
-from eunomia.serving.models.repository import named
+from eunomia.serving.models.entry import named
 from eunomia.serving.service import Service
 
 FORMAT = 8

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.dispatch.harvest import HarvestOptions
     from eunomia.serving.models.beside import Beside
-    from eunomia.serving.models.repository import Entry
+    from eunomia.serving.models.entry import Entry
+    from eunomia.serving.options import ServerOptions
     from eunomia.serving.replicas.rule import ReplicaOptions
-    from eunomia.serving.server import Server, ServerOptions
+    from eunomia.serving.server import Server
     from eunomia.serving.tenants.database import DatabaseDirectory
     from eunomia.serving.tenants.grants import Directory, Grant
 
@@ -120,7 +121,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
     from eunomia.serving.dispatch.options import DispatchOptions
     from eunomia.serving.fronts.connections import ConnectionLimits
     from eunomia.serving.observe.tracing import TraceOptions
-    from eunomia.serving.server import ServerOptions
+    from eunomia.serving.options import ServerOptions
     from eunomia.study.inference.policy import policy_name, resolve_policy
 
     for unknown in config.unknown:
@@ -326,7 +327,7 @@ def _beside(path: Path) -> Beside:
 
 def _entry(network: NetworkConfig, cache: Path) -> Entry:
     from eunomia.serving.models.builtin import builtin_file
-    from eunomia.serving.models.repository import Entry
+    from eunomia.serving.models.entry import Entry
 
     onnx = builtin_file(network.builtin or "", cache) if network.onnx is None else Path(network.onnx)
     return Entry(network.name, onnx, network.shapes, empty=network.empty, labels=network.labels)

@@ -17,7 +17,7 @@ class BesideConfig(Section):
     """Three keys of ``[[network]]``; the others follow from the file's place."""
 
     shapes: TrialShapes = Field(default_factory=dict)
-    empty: bool = False
+    empty: bool | None = None
     labels: dict[str, FilePath] = Field(default_factory=dict)
 
     @model_validator(mode="after")

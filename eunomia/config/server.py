@@ -106,7 +106,9 @@ class NetworkConfig(Section):
     onnx: FilePath | None = None
     builtin: Literal["mobilenet-v2", "resnet50"] | None = None
     shapes: TrialShapes = Field(default_factory=dict)  # of inputs with free sizes, for the trial run
-    empty: bool = False  # inputs may be empty behind the first axis: some of the runtime's kernels die of it
+    empty: bool | None = (
+        None  # inputs may be empty behind the first axis; None = where a trial of the sizes ran
+    )
     labels: dict[str, FilePath] = Field(
         default_factory=dict
     )  # of outputs: a text file with a label a line, as Triton's label_filename

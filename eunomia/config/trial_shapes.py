@@ -13,7 +13,7 @@ Size = Annotated[int, Field(ge=0, le=1_000_000)]
 TrialShapes = dict[str, list[Size]]
 
 
-def check_sizes(shapes: Mapping[str, Sequence[int]], empty: bool) -> None:
+def check_sizes(shapes: Mapping[str, Sequence[int]], empty: bool | None) -> None:
     """That inputs are empty only where they may be: behind the first axis, with ``empty``. Raises a complaint."""
     for name, sizes in shapes.items():
         for n, size in enumerate(sizes):

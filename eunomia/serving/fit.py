@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from eunomia.serving.devices.answers import Inputs
-from eunomia.serving.devices.axes import elements
+from eunomia.serving.devices.axes import elements, empty_axes
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
@@ -17,14 +17,16 @@ class Fit(NamedTuple):
     """What all requests of a form fit: its network, and their sizes as that has them, inputs by name.
 
     ``ports``, ``empty``: of the network. ``alike``: their shapes behind the first axis; ``sizes``: elements per row.
+    ``hollow``: where its owner could allow inputs that are empty; empty = nothing to allow.
     """
 
     ports: Ports
-    empty: bool
+    empty: bool | None
     batch: int
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
     alike: tuple[tuple[str, tuple[int, ...]], ...]
     sizes: tuple[int, ...]
+    hollow: str
 
 
 def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs) -> Fit:
@@ -40,7 +42,8 @@ def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs) ->
     shapes = tuple([(name, array.shape) for name, array in tensors])
     alike = tuple([(name, shape[1:]) for name, shape in shapes])
     sizes = tuple([max((array.size or elements(array.shape)) // batch, 1) for _, array in tensors])
-    fit = Fit(ports, entry.empty, batch, shapes, alike, sizes)
+    hollow = entry.options if entry.empty is None and empty_axes(shapes) else ""
+    fit = Fit(ports, entry.empty, batch, shapes, alike, sizes, hollow)
     if request.form is not None:
         request.form.fit = fit
     return fit

@@ -308,7 +308,7 @@ class Service(Callers):
         return Job(
             self.pairs.number(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, fit.batch,
             group=(network.name, fit.alike), urgency=claim.urgency, sizes=fit.sizes, shapes=fit.shapes,
-            request_id=request.request_id,
+            request_id=request.request_id, hollow=fit.hollow,
         )  # fmt: skip
 
     def _admit(self, grant: Grant, job: Job, submit: Callable[[], Answer]) -> Answer | Wait:

@@ -69,6 +69,7 @@ def test_an_empty_cache_is_allowed_beside_the_network(tmp_path: Path, network: s
     """It was refused with a hint at [[network]], where no network of the folder stands."""
     folder = tmp_path / "models"
     path, options = decoder(folder / network), folder / beside
+    options.write_text("empty = false")
     with running(tmp_path, models_dir=folder, beside=_beside) as server:
         assert load(server, "net")[0] == 200
         status, content = infer(server, "net", x=[1, 2, 4], kept=[1, 0, 4])
@@ -105,7 +106,7 @@ def test_what_is_wrong_beside_a_network_is_named_and_the_old_one_serves_on(tmp_p
             status, content = load(server, "net")
             assert status == 400 and said in content["error"], content
             assert infer(server, "net", x=[1, 2, 4], kept=[1, 0, 4])[0] == 200
-        options.unlink()
+        options.write_text("empty = false")
         assert load(server, "net")[0] == 200
         assert infer(server, "net", x=[1, 2, 4], kept=[1, 0, 4])[0] == 400
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Shapes = dict[str, list[int]]
 Names = Mapping[str, Sequence[str]]  # of the axes of each input
+Empty = frozenset[tuple[str, int]]  # axes of inputs that have no element
 NAMELESS = {"", "?", "*", "-1", "None", "none", "unk", "dynamic"}
 BATCH = re.compile(r"batch|^(n|b|bs)$", re.IGNORECASE)
 LONGEST = 200  # letters of a name that is read as a sum or product
@@ -30,6 +31,11 @@ OPERATORS = *ONE_WAY, ast.Sub, ast.FloorDiv, ast.Div
 def elements(sizes: Sequence[int]) -> int:
     """Of an input; an axis of none counts as one of one, which costs about as much."""
     return math.prod(max(size, 1) for size in sizes)
+
+
+def empty_axes(shapes: Iterable[tuple[str, Sequence[int]]]) -> Empty:
+    """Along which these inputs are empty."""
+    return frozenset((name, axis) for name, sizes in shapes for axis, size in enumerate(sizes) if not size)
 
 
 def names_of(model: onnx.ModelProto) -> Names:

@@ -173,7 +173,7 @@ def _keep_whole(network: LoadedNetwork, cut: CutNetwork, whole_s: float) -> None
         return
     with contextlib.suppress(Exception):
         feed = None if cut.untried else trial_feed(network.ports, network.shapes, ones=network.ones)
-        network.keep_whole(_session(cut.whole, session_options(optimised=True)), feed)
+        network.keep_whole(whole_of(cut), feed)
 
 
 def _loaded(
@@ -204,6 +204,11 @@ def _session(path: Path, options: object) -> Session:
 
     session: Session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return session
+
+
+def whole_of(cut: CutNetwork) -> Session:
+    """All blocks as one."""
+    return _session(cut.whole, session_options(optimised=True))
 
 
 def sessions_of(cut: CutNetwork) -> list[Session]:

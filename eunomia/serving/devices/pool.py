@@ -16,6 +16,7 @@ from eunomia.serving.devices.by_size import BySize
 from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.cutting import BLOCKS, content_of, drop_chosen
 from eunomia.serving.devices.device import Device, DeviceSpec
+from eunomia.serving.devices.empties import Empties
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
 from eunomia.serving.devices.left import use
@@ -80,6 +81,9 @@ class DevicePool:
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
         self.by_size = BySize(self._devices, self.loading, self.costs, clock, self._cut_by)
         self.by_size.spawn, self.by_size.turn = self._spawn, lambda: self.by_request.turn
+        memory = min((spec.memory_bytes for spec in specs if spec.memory_bytes), default=0)
+        self.empties = Empties(self.loading, clock, str(cache), memory)
+        self.empties.spawn = self._spawn
         self.sparing = Sparing(self._devices, self.loading)
         self.watching = Watching(self._devices, self.execution, self.ladder)
 

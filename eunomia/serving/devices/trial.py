@@ -93,7 +93,7 @@ def on_trial(feed: Feed, ports: Ports) -> Iterator[None]:
         elif _small(feed, ports):
             more = f"; if that is too small, give sizes that fit as shapes {PLACE}"
         kind = ModelError if is_own(error) else Unfit
-        raise kind(f"it fails on a trial input of {sizes}: {_cause(error)}{more}") from None
+        raise kind(f"it fails on a trial input of {sizes}: {cause(error)}{more}") from None
 
 
 def _small(feed: Feed, ports: Ports) -> bool:
@@ -106,7 +106,7 @@ def _small(feed: Feed, ports: Ports) -> bool:
     return False
 
 
-def _cause(error: Exception) -> str:
-    """The runtime's own words, without the place in its source."""
+def cause(error: Exception) -> str:
+    """The runtime's own words of a failure, without the place in its source."""
     kind, name, words = failure_of(str(error).strip() or type(error).__name__)
     return f"node '{name}' ({kind}): {words}" if kind else words

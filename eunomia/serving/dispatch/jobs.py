@@ -11,6 +11,7 @@ from eunomia.serving.dispatch.costs import CostBook, Network
 
 WAITING, RUNNING, GONE = "waiting", "running", "gone"
 NOWHERE, SEVERAL = -1, -2  # in place of a device
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # of inputs, in order of name
 _numbers = itertools.count(1)
 
 
@@ -27,7 +28,8 @@ class Job:
     in the mean. ``own_s``: of its last run, what it had of a processor. ``stuck``: so often its tensors found no room
     on the way to another device. ``unsure``: it was let in before anybody knew what its size takes. ``through``,
     ``later``: rows that have run before those of ``batch``, and that run after them, where all together would hold a
-    device for too long; ``parts``: so often some have begun.
+    device for too long; ``parts``: so often some have begun. ``hollow``: where the network's owner could allow inputs
+    that are empty; empty = nothing to allow.
     """
 
     pair: int
@@ -44,7 +46,7 @@ class Job:
     )
     group: object = None  # jobs with equal groups may share a batch; None = never
     sizes: tuple[int, ...] = ()
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    shapes: Shapes = ()
     payload: Any = None
     number: int = field(default_factory=lambda: next(_numbers))
     state: str = WAITING
@@ -76,6 +78,7 @@ class Job:
     split: set[int] | None = None
     cost_row: int = -1
     probe: bool = False
+    hollow: str = ""
     stuck: int = 0
     unsure: bool = False
     request_id: str = ""  # the client's

@@ -11,13 +11,14 @@ from eunomia.serving.protocol.reshape import Reshape
 
 @dataclass(frozen=True)
 class Beside:
-    """``shapes``: of the trial. ``empty``: inputs may be so behind the first axis. ``labels``: a file by output.
+    """``shapes``: of the trial. ``labels``: a file by output.
 
+    ``empty``: inputs may be so behind the first axis; None = a trial decides.
     ``newest``: so many versions are served, ``versions``: these; None = the server's ``versions`` of the newest.
     """
 
     shapes: Mapping[str, list[int]] = field(default_factory=dict)
-    empty: bool = False
+    empty: bool | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     newest: int | None = None
     versions: tuple[str, ...] | None = None

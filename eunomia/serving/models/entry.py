@@ -26,7 +26,7 @@ class Entry:
     ports: Ports | None = None
     found: bool = False  # in the folder, not in the server's file
     version: str = VERSION
-    empty: bool = False  # inputs may be so behind the first axis
+    empty: bool | None = None  # inputs may be so behind the first axis; None = a trial decides
     labels: Mapping[str, str] = field(default_factory=dict)  # of outputs: the file of their classes' names
     beside: Path | None = (
         None  # of one in the folder: the file that says ``shapes``, ``empty`` and ``labels``

@@ -19,11 +19,12 @@ BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no floa
 
 
 def check_inputs(
-    model: str, ports: Ports, inputs: Inputs, empty: bool = False, options: str = "its [[network]]"
+    model: str, ports: Ports, inputs: Inputs, empty: bool | None = None, options: str = "its [[network]]"
 ) -> int:
     """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest.
 
-    ``empty``: they may be so behind the first axis. ``options``: where the network's owner can say that.
+    ``empty``: they may be so behind the first axis; None = a trial decides.
+    ``options``: where the network's owner can say that.
     """
     wanted = {port["name"]: port for port in ports["inputs"]}
     if set(wanted) != set(inputs):
@@ -51,7 +52,7 @@ def check_inputs(
                     "least"
                 )
             batch = max(batch, array.shape[0])
-        if not (array.size or empty):
+        if empty is False and not array.size:
             raise BadRequest(
                 f"input '{name}' has shape {list(array.shape)}: it is empty, which empty = true in {options} allows"
             )

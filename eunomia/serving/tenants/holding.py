@@ -85,6 +85,7 @@ class Holding:
         self._state, self._directory, self.most_s = state, directory, most_s
         self.explore: Callable[[str, Job, float], bool | Known] = lambda tenant, job, bound_s: False
         self.helped: Callable[[str, Job], bool] = lambda tenant, job: False  # whether a cut may
+        self.hollow: Callable[[str, Job], Known | None] = lambda tenant, job: None  # of inputs that are empty
         self._shortest: list[tuple[float, str]] = []  # deadlines of the two tenants with the shortest
         self._read_s = -math.inf
         self._trial_s: dict[int, float] = {}  # longest block of the trial, by number of network
@@ -99,6 +100,8 @@ class Holding:
     def check(self, grant: Grant, job: Job) -> Known | None:
         """None: it may run. Else ask again once the server has found out. Raises TooLarge, Unavailable, Refused."""
         self.vain.check(grant.name, job)
+        if job.hollow and (tried := self.hollow(grant.name, job)) is not None:
+            return tried
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0
         if unsure := not self._state.costs.evident(job.cost_row):  # one like it may have run a moment ago
             self._state.later.settle()

@@ -1,0 +1,103 @@
+"""The process in which a network is tried on inputs that are empty, as it may die of them.
+
+Started as ``python -m eunomia.serving.devices.empty_trial``, with its order as JSON. The input is made up, of the sizes
+that a client sent; no value of the client's is there. It goes through the blocks of the cut that serves, and then
+through the whole network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+
+from eunomia.core.errors import ModelError
+from eunomia.core.workers import follow_parent, how_it_ended
+from eunomia.serving.devices.asked import GONE, MOST_USED_S, ONE_THREAD, bound
+from eunomia.serving.devices.axes import Shapes
+from eunomia.serving.devices.cutting import LONGEST, Away, CutNetwork, kept
+from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.network import LoadedNetwork, sessions_of, whole_of
+from eunomia.serving.devices.piece import live_of
+from eunomia.serving.devices.ports import ranked
+from eunomia.serving.devices.prepare import FULL, POLITE, REFUSED, UTF_8
+from eunomia.serving.devices.priority import end_first
+from eunomia.serving.devices.trial import cause, on_either, trial_feed
+
+MOST_S = 100.0  # on the clock
+LETTERS = 64 * 1024  # of what it may say
+
+
+async def try_empty(order: Message) -> None:
+    """Whether the network of an ``order`` runs an input of its ``shapes``. Raises ModelError; Away if nobody knows."""
+    python = sys.executable, "-m", "eunomia.serving.devices.empty_trial"
+    alone = {**os.environ, **UTF_8, **ONE_THREAD}
+    # By the event loop's thread, with which it ends.
+    process = await asyncio.create_subprocess_exec(
+        *python, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=alone
+    )
+    try:
+        async with asyncio.timeout(MOST_S):
+            said, _ = await process.communicate(json.dumps(order).encode())
+    except TimeoutError:
+        raise ModelError(f"it did not end within {MOST_S:.0f} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    status, why = process.returncode or 0, said[:LETTERS].decode(errors="replace").strip()
+    if status == FULL:
+        raise Away(why)
+    if status == REFUSED:
+        raise ModelError(why[:LONGEST])
+    if status == -signal.SIGXCPU:
+        raise ModelError(f"it took more than {MOST_USED_S} s of processor time")
+    if -status in (signal.SIGKILL, signal.SIGTERM):
+        raise Away(f"the process that tries it {how_it_ended(status, said)}")
+    if status:
+        raise ModelError(f"the process that tried it {how_it_ended(status, said)}")
+
+
+def run(cut: CutNetwork, shapes: Shapes) -> None:
+    """In blocks, and whole; raises ModelError, MemoryError and what the runtime raises."""
+    names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
+    blocks = LoadedNetwork(sessions_of(cut), names, ranked(cut.ports, {}))
+    whole = LoadedNetwork([whole_of(cut)], [(names[0][0], names[-1][1])], ranked(cut.ports, {}))
+    for network in (blocks, whole):
+        on_either(lambda ones, network=network: _through(network, shapes, ones=ones))  # type: ignore[misc]
+
+
+def _through(network: LoadedNetwork, shapes: Shapes, *, ones: bool) -> None:
+    live = live_of(trial_feed(network.ports, shapes, ones=ones))
+    try:
+        for n in range(network.blocks):
+            live = network.run_block(n, live)
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        raise ModelError(cause(error)) from None
+
+
+def main() -> int:
+    """Entry point of the process."""
+    told = json.load(sys.stdin)
+    os.nice(POLITE)
+    end_first()
+    cut = kept("", told["cache"], {}, told["target_s"], told["name"])
+    if cut is None:
+        print(GONE)
+        return FULL
+    bound(cut, told["memory"])
+    try:
+        run(cut, told["shapes"])
+    except Exception as error:
+        print(cause(error))
+        return REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    follow_parent(os.getppid())
+    sys.exit(main())

@@ -293,7 +293,7 @@ def test_what_did_not_load_again_is_tried_later_and_later(monkeypatch: pytest.Mo
     (prepare.FULL, b"cannot write 'cache': the disk is full\n", r"the disk is full$"),
     (prepare.LONG, b"0.5\na block takes 500 ms\n", r"^a block takes 500 ms$"),
     (None, b"", r"was not optimised and cut within 100 s"),
-    (-24, b"", r"was not cut within 20 s of processor time"),
+    (-24, b"", r"was not cut within 30 s of processor time"),
 ])  # fmt: skip
 def test_a_file_that_fails_aside_is_not_tried_on_the_device(
     code: int | None, said: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -65,7 +65,7 @@ def segment_model(model: onnx.ModelProto, segment: Segment, types: dict[str, int
 
     graph = model.graph
     nodes = list(graph.node[segment.first : segment.last])
-    read = _names_read(nodes) | set(segment.outputs)  # a weight may be an output of the network
+    read = names_read(nodes) | set(segment.outputs)  # a weight may be an output of the network
     piece = onnx.GraphProto(name=f"{graph.name or 'network'}_{segment.first}_{segment.last}")
     piece.node.extend(nodes)
     piece.initializer.extend(w for w in graph.initializer if w.name in read)
@@ -109,19 +109,19 @@ def _last_uses(graph: onnx.GraphProto, outputs: Sequence[str]) -> dict[str, int]
     """The last node that reads each tensor; an output is read after the end."""
     last: dict[str, int] = {}
     for n, node in enumerate(graph.node):
-        for name in _names_read([node]):
+        for name in names_read([node]):
             last[name] = n
     return last | dict.fromkeys(outputs, len(graph.node))
 
 
-def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+def names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     """Tensors that nodes read, those of their inner graphs (If, Loop) included."""
     read: set[str] = set()
     for node in nodes:
         read.update(name for name in node.input if name)
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
-                read.update(_names_read(inner.node))
+                read.update(names_read(inner.node))
                 read.update(output.name for output in inner.output)
     return read
 

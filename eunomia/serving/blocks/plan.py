@@ -9,7 +9,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from eunomia.core.data import Data
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.long import must_be_short
 from eunomia.serving.blocks.optimise import Optimised, session_options
+from eunomia.serving.blocks.parts import in_parts
 
 if TYPE_CHECKING:
     import onnx
@@ -54,7 +55,12 @@ class BlockPlan:
 
 
 def plan_blocks(
-    optimised: Optimised, feed: dict[str, Tensor], target_s: float = TARGET_S, most_s: float = math.inf
+    optimised: Optimised,
+    feed: dict[str, Tensor],
+    target_s: float = TARGET_S,
+    most_s: float = math.inf,
+    *,
+    parts: bool = True,
 ) -> BlockPlan:
     """Cut a network into blocks of about ``target_s`` of time on one thread of this processor.
 
@@ -62,7 +68,7 @@ def plan_blocks(
     which it has lasted ``target_s``. A network shorter than twice the target stays whole. The times are
     kept beside the optimised graph, by these sizes, so that all devices cut alike; ``feed`` is tried all
     the same, once. Raises ModelError where the network does not run on it. ``most_s``: of a block; LongBlock where a
-    first run shows one that is far too long.
+    first run shows one that is far too long. ``parts``: products may be cut, too.
     """
     sizes = of_sizes({name: a.shape for name, a in feed.items()})
     kept = optimised.path.with_suffix(f".{sizes}{TIMES}")
@@ -74,30 +80,42 @@ def plan_blocks(
     else:
         times_s = node_times_s(optimised, feed)
     write_text(kept, json.dumps(times_s))
-    return cut_by(optimised, times_s, target_s)
+    return cut_by(optimised, times_s, target_s, parts=parts)
 
 
 def _bounded_times_s(
     optimised: Optimised, feed: dict[str, Tensor], target_s: float, most_s: float
 ) -> list[float]:
     """Times of nodes. The profiler tells them at its end: the first run has one of its own, which may be all."""
+    first_s = _own_times_s(optimised, feed, 0)
+    must_be_short(_longest_s(optimised, first_s, target_s), most_s, FAR)
+    more = 0 if 2.0 * sum(first_s) >= SPEND_S else RUNS - 1
+    return [*map(min, first_s, _own_times_s(optimised, feed, more))]
+
+
+def _own_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int) -> list[float]:
+    """Of a processor, as far as others left it to this thread: beside much work, nodes last many times as long."""
     begun_s, own_s = time.perf_counter(), time.thread_time()
-    first_s = node_times_s(optimised, feed, runs=0)
-    share = min((time.thread_time() - own_s) / (time.perf_counter() - begun_s), 1.0)  # of the processor
-    must_be_short(share * _longest_s(optimised, first_s, target_s), most_s, FAR)
-    more = 0 if 2.0 * share * sum(first_s) >= SPEND_S else RUNS - 1
-    return [*map(min, first_s, node_times_s(optimised, feed, runs=more))]
+    times_s = node_times_s(optimised, feed, runs)
+    share = min((time.thread_time() - own_s) / (time.perf_counter() - begun_s), 1.0)
+    return [share * lasted_s for lasted_s in times_s]
 
 
 def _longest_s(optimised: Optimised, times_s: Sequence[float], target_s: float) -> float:
     """Of blocks by these times, wherever tensors may cross."""
-    cuts, wide = cut_points(optimised.model), cut_points(optimised.model, WIDE)
+    parted = in_parts(optimised, times_s, target_s, draft=True)
+    cuts, wide, times_s = cut_points(parted.model), cut_points(parted.model, WIDE), parted.times_s
     chosen = choose_finely(cuts, wide, times_s, target_s)
     return max(sum(times_s[a.position : b.position]) for a, b in pairwise(chosen))
 
 
-def cut_by(optimised: Optimised, times_s: Sequence[float], target_s: float) -> BlockPlan:
+def cut_by(
+    optimised: Optimised, times_s: Sequence[float], target_s: float, *, parts: bool = True
+) -> BlockPlan:
     """The same by times that are known, of each node."""
+    if parts:
+        parted = in_parts(optimised, times_s, target_s)
+        optimised, times_s = replace(optimised, model=parted.model), parted.times_s
     cuts, wide = cut_points(optimised.model), cut_points(optimised.model, WIDE)
     chosen, types = _with_types(optimised, choose_finely(cuts, wide, times_s, target_s))
     if len(types) < len({name for cut in chosen[1:-1] for name in cut.live}):

@@ -145,7 +145,7 @@ def _load(
         slower = sum(node_times_s(optimised, feed)) / max(
             whole.block_s[0], 1e-9
         )  # a processor, by which it is cut
-        plan = plan_blocks(optimised, feed, target_s * slower)
+        plan = plan_blocks(optimised, feed, target_s * slower, parts=False)
         pieces = []
         for n, block in enumerate(plan.blocks):
             file = Path(folder) / f"{n}.onnx"

@@ -37,7 +37,7 @@ from eunomia.serving.devices.priority import end_first
 POLITE = 3  # whose device it shares goes first
 UTF_8 = {"PYTHONIOENCODING": "utf-8:backslashreplace"}  # no name of a file is beyond its words
 MOST_S = 100.0  # less than the front end waits for a device that loads
-MOST_USED_S = 20  # of processor time, where clients chose the sizes
+MOST_USED_S = 30  # of processor time, where clients chose the sizes
 REFUSED, LONG, FULL = 3, 4, 5  # exit status: its output says why, or how long a block takes; of the disk
 
 

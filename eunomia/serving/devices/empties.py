@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.axes import Empty, empty_axes
@@ -27,6 +28,8 @@ from eunomia.serving.dispatch.jobs import Job, Shapes
 from eunomia.serving.protocol.errors import BadRequest, Unavailable
 
 log = logging.getLogger("eunomia.serving")
+T = TypeVar("T")
+U = TypeVar("U")
 PAUSE_S, LONGEST_PAUSE_S = 0.5, 3600.0
 LATE_S = 10.0  # who comes in a longer pause does not wait for its end
 MOST = 64  # sets of axes of a network, and sizes of a tenant, that are remembered
@@ -97,25 +100,28 @@ class Empties:
             "shapes": {name: [*sizes] for name, sizes in job.shapes},
             "memory": self._memory,
         }
-        async with self._door:
-            ran = self._ran.setdefault(content, {})
-            if axes in ran:  # another tenant's, meanwhile
-                return
-            try:
+        try:
+            async with self._door:
+                if axes in self._ran.setdefault(content, {}):  # another tenant's, meanwhile
+                    return
                 await try_empty(order)
-            except (ModelError, OSError) as error:
-                if not isinstance(error, Away):
-                    tries.failed[job.shapes] = str(error)
-                log.warning("a trial of '%s' with inputs that are empty failed: %s", name, error)
-            else:
-                ran[axes] = None
-                log.info("'%s' runs with inputs that are empty: %s", name, _named(axes))
-        if len(ran) > MOST:
-            del ran[next(iter(ran))]
-        if len(tries.failed) > MOST:
-            del tries.failed[next(iter(tries.failed))]
-        tries.due_s = self._clock.now_s() + min(PAUSE_S * 2.0**tries.count, LONGEST_PAUSE_S)
-        tries.count += 1
+        except (ModelError, OSError) as error:
+            log.warning("a trial of '%s' with inputs that are empty failed: %s", name, error)
+            if not isinstance(error, Away):
+                tries.failed[job.shapes] = str(error)
+                _bounded(tries.failed)
+        else:
+            log.info("'%s' runs with inputs that are empty: %s", name, _named(axes))
+            self._ran.setdefault(content, {})[axes] = None
+            _bounded(self._ran[content])
+        finally:
+            tries.due_s = self._clock.now_s() + min(PAUSE_S * 2.0**tries.count, LONGEST_PAUSE_S)
+            tries.count += 1
+
+
+def _bounded(known: dict[T, U]) -> None:
+    if len(known) > MOST:
+        del known[next(iter(known))]
 
 
 def _named(axes: Empty) -> str:

@@ -7,11 +7,14 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from multiprocessing import spawn
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+
+from tests.children import WITHOUT
 
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch: in small networks more only wait for each other
@@ -44,6 +47,20 @@ def one_process() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(options, "cores", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_without_pandas() -> Iterator[None]:
+    """Processes of a pool find modules where their parent does: beside them ``tests/without``, as in other children."""
+    told = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        found = told(name)
+        return {**found, "sys_path": [str(WITHOUT), *found["sys_path"]]}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spawn, "get_preparation_data", prepared)
         yield
 
 

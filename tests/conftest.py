@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from multiprocessing import spawn
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of err
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch: in small networks more only wait for each other
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as `make suite`: each child would compile every module anew
 BOUNDS_EXAMPLES = 5  # of each property where all indices are checked (tests/inference/test_bounds.py)
+HERE = Path(__file__).parent
 DEEPER = 20  # so many times the examples, in the profile "deep"
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
 
@@ -124,6 +126,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option, "loadscopereorder"
     ):  # of pytest-xdist: by number of tests, however long they take
         config.option.loadscopereorder = False
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and config.args == config.getini("testpaths"):
+        config.args = from_ones_own_place(int(worker["workerid"][2:]), worker["workercount"])
+
+
+def from_ones_own_place(worker: int, workers: int) -> list[str]:
+    """All tests, but each worker begins elsewhere: what it compiles of a fresh checkout, the others find compiled."""
+    files = sorted(map(str, HERE.rglob("test_*.py")))
+    first = len(files) * worker // workers
+    return files[first:] + files[:first]
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

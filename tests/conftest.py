@@ -7,16 +7,21 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from multiprocessing import spawn
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from tests.children import WITHOUT
+
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch: in small networks more only wait for each other
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as `make suite`: each child would compile every module anew
 BOUNDS_EXAMPLES = 5  # of each property where all indices are checked (tests/inference/test_bounds.py)
+HERE = Path(__file__).parent
 DEEPER = 20  # so many times the examples, in the profile "deep"
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
 
@@ -44,6 +49,20 @@ def one_process() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(options, "cores", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def workers_without_pandas() -> Iterator[None]:
+    """Processes of a pool find modules where their parent does: beside them ``tests/without``, as in other children."""
+    told = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        found = told(name)
+        return {**found, "sys_path": [str(WITHOUT), *found["sys_path"]]}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spawn, "get_preparation_data", prepared)
         yield
 
 
@@ -107,6 +126,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option, "loadscopereorder"
     ):  # of pytest-xdist: by number of tests, however long they take
         config.option.loadscopereorder = False
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and config.args == config.getini("testpaths"):
+        config.args = from_ones_own_place(int(worker["workerid"][2:]), worker["workercount"])
+
+
+def from_ones_own_place(worker: int, workers: int) -> list[str]:
+    """All tests, but each worker begins elsewhere: what it compiles of a fresh checkout, the others find compiled."""
+    files = sorted(map(str, HERE.rglob("test_*.py")))
+    first = len(files) * worker // workers
+    return files[first:] + files[:first]
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

@@ -1,4 +1,4 @@
-"""Cells on a Ray cluster: the bytes of the process pool, through killed workers and nodes."""
+"""Cells and trainings on a Ray cluster: the bytes of the process pool, through killed workers and nodes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import signal
 import threading
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import eunomia
 from eunomia.core import ray_client
 from eunomia.core.errors import ConfigError
-from eunomia.engines import ray_cluster
+from eunomia.engines import crew, ray_cluster
 from eunomia.engines.processes import Cell, Interrupted, map_cells
 from eunomia.engines.ray_cluster import TRIES, connect, on_ray
+from tests import children
 from tests.cli.scenarios import SMALL
 from tests.engines import work
 from tests.engines.test_processes import cells
+from tests.learning.test_training import START, trained
 from tests.patience import until
 
 ray = pytest.importorskip("ray")
@@ -30,9 +34,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """One of this machine."""
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
+    folders = [children.ROOT, children.WITHOUT, os.environ.get("PYTHONPATH", "")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RAY_ADDRESS", raising=False)
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
+        assert ray_client.connect(cpus=2), "it is a new one"
+        yield
+        ray.shutdown()
 
 
 def test_results_are_those_of_processes_in_the_same_order(cluster: None, tmp_path: Path) -> None:
@@ -77,6 +85,17 @@ def test_a_sweep_on_ray_writes_the_same_bytes(cluster: None, tmp_path: Path) -> 
         eunomia.sweep(tomllib.loads(SMALL), {"load": [0.5, 0.9]}, ["edf+f"], seeds=1, **given)
     for name in ("sweep.parquet", "sweep.csv"):
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+
+
+def test_a_training_on_ray_does_not_differ_in_a_bit(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(crew, "connect", lambda: asked.append(ray_client.connect()))
+    last_first = replace(START, base=-START.base)  # so that any machine's search finds something better
+    spread, here = (trained(start=last_first, workers=workers) for workers in (crew.OnRay(2), 1))
+    assert asked == [False], "it would connect by itself, and is connected"
+    np.testing.assert_array_equal(spread.tensors["x"], here.tensors["x"])
+    np.testing.assert_array_equal(spread.values, here.values)
+    assert here.tensors["x"].any()
 
 
 def test_ctrl_c_ends_the_tasks_keeps_what_is_finished_and_the_rest_is_computed_later(

@@ -1,6 +1,5 @@
 """Evolution, objectives, and a training run that is killed, resumed and compared bit by bit."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from safetensors.numpy import save_file
 
 from eunomia.config.training import StageConfig
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
-from eunomia.engines.crew import Crew, OnRay
+from eunomia.engines.crew import Crew
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
 from eunomia.learning.agents import Context, make_agent
 from eunomia.learning.agents.cmaes import Search
@@ -206,17 +205,6 @@ def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:100])
     with pytest.raises(RecordError, match="cannot be read"):
         trained(start=last_first, folder=tmp_path)
-
-
-def test_a_ray_cluster_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = pytest.importorskip("ray")
-    root = str(Path(__file__).parents[2])
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
-    try:
-        spread = trained(workers=OnRay(2))
-    finally:
-        ray.shutdown()
-    np.testing.assert_array_equal(spread.tensors["x"], trained().tensors["x"])
 
 
 LONG = """

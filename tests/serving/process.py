@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.serving.models.convolutional import mobilenet_v2
 from eunomia.serving.tenants.grants import hash_key
 from tests import children
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
-from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER
+from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER, small
 
 IMAGE = np.random.default_rng(0).random((1, 3, SIDE, SIDE), np.float32)
 
@@ -88,7 +87,7 @@ class Process:
 
 def write_server(folder: Path, **changes: Any) -> Path:
     """A server file: gold, silver and an administrator, one small network."""
-    (folder / "small.onnx").write_bytes(mobilenet_v2(side=SIDE, classes=10))
+    (folder / "small.onnx").write_bytes(small())
     table = {
         "http_port": 0, "grpc_port": 0, "cache_dir": str(folder / "cache"), "policy": "fcfs", "arena_mib": 16.0,
         **changes,

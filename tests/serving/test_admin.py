@@ -26,14 +26,25 @@ ACME = Grant("acme", weight=3.0, rate_per_s=50.0, models=frozenset({"small"}),
              promises={"small": Promise(0.05, Slo(0.99), 2.0, 0.01), "*": Promise(1.0)})  # fmt: skip
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[Server, DatabaseDirectory, str]]:
-    directory = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
+@pytest.fixture(scope="module")
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, DatabaseDirectory]]:
+    folder = tmp_path_factory.mktemp("served")
+    directory = DatabaseDirectory(f"sqlite:///{folder / 'tenants.db'}")
     directory.put(Grant("root", role="admin"))
-    directory.put(ACME)
-    with running(tmp_path, directory=directory) as server:
-        yield server, directory, directory.issue_key("root")
+    with running(folder, directory=directory) as server:
+        yield server, directory
     directory.close()
+
+
+@pytest.fixture
+def served(one_server: tuple[Server, DatabaseDirectory]) -> tuple[Server, DatabaseDirectory, str]:
+    """With root and, as it was, acme alone, and a new key of root's."""
+    server, directory = one_server
+    for grant in directory.all():
+        if grant.name != "root":
+            directory.remove(grant.name)
+    directory.put(ACME)
+    return server, directory, directory.issue_key("root")
 
 
 def test_one_tenant_is_read_changed_and_written_back(served: tuple[Server, DatabaseDirectory, str]) -> None:
@@ -96,7 +107,7 @@ def test_an_unknown_tenant_or_network_is_refused_with_what_there_is(
         assert (status, content["error"]) == (404, "Request for unknown model 'smal'; there are: small"), verb
 
 
-def test_who_may_read_one_tenant(served: tuple[Server, DatabaseDirectory, str], tmp_path: Path) -> None:
+def test_who_may_read_one_tenant(served: tuple[Server, DatabaseDirectory, str]) -> None:
     server, directory, key = served
     assert ask(server, "GET", "/v2/eunomia/tenants/nobody", key)[0] == 404
     tenant = directory.issue_key("acme")
@@ -115,12 +126,13 @@ def test_tenants_of_a_file_can_be_read_too(tmp_path: Path) -> None:
 
 
 def test_a_removed_tenant_leaves_no_memory_behind(
-    served: tuple[Server, DatabaseDirectory, str], tmp_path: Path
+    served: tuple[Server, DatabaseDirectory, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, directory, key = served
     (tmp_path / "memory").write_bytes(bytes(64))
     regions = server.service.regions
-    regions._folder, regions.offered, regions._owned = str(tmp_path), True, False
+    for name, value in (("_folder", str(tmp_path)), ("offered", True), ("_owned", False)):
+        monkeypatch.setattr(regions, name, value)
     for tenant in ("acme", "root"):
         regions.register(tenant, "mine", "memory", 0, 64)
     assert ask(server, "DELETE", "/v2/eunomia/tenants/acme", key)[0] == 200
@@ -129,10 +141,10 @@ def test_a_removed_tenant_leaves_no_memory_behind(
 
 
 def test_an_administrator_sees_at_once_what_another_server_has_changed(
-    served: tuple[Server, DatabaseDirectory, str], tmp_path: Path
+    served: tuple[Server, DatabaseDirectory, str],
 ) -> None:
-    server, _, key = served
-    other = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
+    server, directory, key = served
+    other = DatabaseDirectory(str(directory._engine.url))
     other.put(Grant("elsewhere"))
     assert ask(server, "GET", "/v2/eunomia/tenants/elsewhere", key)[0] == 200
     other.remove("elsewhere")

@@ -12,6 +12,7 @@ import pytest
 from eunomia.serving.fronts.connections import ConnectionLimits
 from eunomia.serving.http2.frames import Code, Fault
 from eunomia.serving.http2.line import Line
+from eunomia.serving.server import Server
 from tests.hostile import frames
 from tests.patience import PATIENCE_S, until
 from tests.serving.live import GOLD, ask, running
@@ -63,7 +64,7 @@ def away(said: bytes) -> list[int]:
 
 @pytest.mark.parametrize("what", CRUMBS)
 def test_a_flood_of_frames_is_cut_and_others_are_served(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: str, plain: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each costs as little as a small call, and belongs to none: the connection ends, and no other."""
     ended, fault = list[tuple[str, Code]](), Line.fault
@@ -73,39 +74,38 @@ def test_a_flood_of_frames_is_cut_and_others_are_served(
         fault(self, found)
 
     monkeypatch.setattr(Line, "fault", noted)
-    with running(tmp_path) as server:
-        place = ("127.0.0.1", server.grpc_port)
-        with (
-            socket.create_connection(place, PATIENCE_S, (OTHER, 0)) as honest,
-            socket.create_connection(place, PATIENCE_S, (FLOOD, 0)) as line,
-        ):
-            honest.sendall(frames.greeting() + frames.call(1, "ServerLive", ""))
-            line.sendall(frames.greeting() + frames.call(1, "ModelInfer", ""))
-            with contextlib.suppress(ConnectionError):
-                for _ in range(1000):
-                    if ended:
-                        break
-                    line.sendall(CRUMBS[what] * 500)
-            assert ended == [(FLOOD, Code.ENHANCE_YOUR_CALM)]
-            with contextlib.suppress(ConnectionError):
-                assert [*{*away(heard(line))}] in ([], [Code.ENHANCE_YOUR_CALM])
-            honest.sendall(frames.message(1, b"", flags=frames.END_STREAM))
-            said = b""
-            while b"\0\0\0\0\2\x08\1" not in said:
-                assert (piece := honest.recv(65536))
-                said += piece
-        with grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
-            assert client.infer("small", picture(), headers=KEY).as_numpy("logits").shape == (1, 10)
-        status, found = ask(server, "GET", "/v2/models/small", GOLD)
-        assert status == 200 and found["name"] == "small"
-        assert len(ended) == 1 and not server.service.bodies.held
+    place = ("127.0.0.1", plain.grpc_port)
+    with (
+        socket.create_connection(place, PATIENCE_S, (OTHER, 0)) as honest,
+        socket.create_connection(place, PATIENCE_S, (FLOOD, 0)) as line,
+    ):
+        honest.sendall(frames.greeting() + frames.call(1, "ServerLive", ""))
+        line.sendall(frames.greeting() + frames.call(1, "ModelInfer", ""))
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1000):
+                if ended:
+                    break
+                line.sendall(CRUMBS[what] * 500)
+        assert ended == [(FLOOD, Code.ENHANCE_YOUR_CALM)]
+        with contextlib.suppress(ConnectionError):
+            assert [*{*away(heard(line))}] in ([], [Code.ENHANCE_YOUR_CALM])
+        honest.sendall(frames.message(1, b"", flags=frames.END_STREAM))
+        said = b""
+        while b"\0\0\0\0\2\x08\1" not in said:
+            assert (piece := honest.recv(65536))
+            said += piece
+    with grpc.InferenceServerClient(f"127.0.0.1:{plain.grpc_port}") as client:
+        assert client.infer("small", picture(), headers=KEY).as_numpy("logits").shape == (1, 10)
+    status, found = ask(plain, "GET", "/v2/models/small", GOLD)
+    assert status == 200 and found["name"] == "small"
+    assert len(ended) == 1 and not plain.service.bodies.held
 
 
-def test_who_sends_much_and_gets_much_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_sends_much_and_gets_much_is_not_cut(plain: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large messages, many small ones, long streams, answers larger than any window: by the stock client."""
     ended = list[str]()
     monkeypatch.setattr(Line, "fault", lambda self, fault: ended.append(str(fault)))
-    with running(tmp_path) as server, grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+    with grpc.InferenceServerClient(f"127.0.0.1:{plain.grpc_port}") as client:
         for rows in [1] * 400 + [80] * 12:
             with contextlib.suppress(grpc.InferenceServerException):  # so many rows are too large for it
                 client.infer("small", picture(rows), headers=KEY)

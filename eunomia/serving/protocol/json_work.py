@@ -1,18 +1,21 @@
 """Numbers one by one, in JSON or protobuf: the work that grows with a client's message, and a process that does it.
 
 A thousand numbers take a millisecond, a million a second; nobody else must wait for them. So the server's own process
-reads and writes small JSON alone (``SMALL_BYTES``, ``SMALL_NUMBERS``); what is larger goes to a process that serves the
-socket which is its only argument. A message is a length, JSON with the sizes of what follows, and raw pieces.
+reads and writes small JSON alone (``SMALL_BYTES``, ``SMALL_NUMBERS``); what is larger goes to a process. Its arguments
+are a socket and the bytes of its largest message. A message is a length, JSON with the sizes of what follows, and raw
+pieces.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
+import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -20,6 +23,7 @@ import orjson
 
 from eunomia.core.data import Json
 from eunomia.core.workers import leave_signals_to_the_server
+from eunomia.serving.devices.memory import bound_memory, own_data_bytes
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
@@ -36,6 +40,14 @@ from eunomia.serving.protocol.written import plain_numbers
 SMALL_NUMBERS = 4096  # that it writes
 LENGTH_BYTES = 8
 POLITE = 5  # niceness: devices and the event loop come first
+# Of the process: memory as much as so many times its largest message, and what it needs itself. Numbers of 17 digits
+# take 4 times their text, short ones up to 16, and columns of lists of one number 32.
+TIMES, OWN_BYTES = 16, 96 * 1024**2
+INFLATED = 4  # times what a packed message may become
+NO_MEMORY = (
+    "these {} bytes take more memory than JSON may, {} times max_json_mib: send raw tensors (binary_data_size), or one "
+    "flat list for each tensor"
+)
 Pieces = list[memoryview]
 
 
@@ -127,18 +139,21 @@ def _unpacked(fact: Message, raw: memoryview) -> Value:
 
 
 def answer(head: Message, pieces: Pieces) -> tuple[Message, Sequence[bytes | memoryview]]:
-    """Do what a message asks for."""
+    """Do what a message asks for, or say why not."""
+    try:
+        return _done(head, pieces)
+    except (BadRequest, TooLarge) as error:
+        return {"wrong": str(error), "large": isinstance(error, TooLarge)}, []
+    except MemoryError:
+        return {"wrong": NO_MEMORY.format(sum(map(len, pieces)), TIMES), "large": True}, []
+
+
+def _done(head: Message, pieces: Pieces) -> tuple[Message, Sequence[bytes | memoryview]]:
     if head["kind"] == "write":
         return {}, [put_numbers_in(head["content"], unpack(head["facts"], pieces))]
     if head["kind"] == "inflate":
-        try:
-            return {}, [inflate(bytes(pieces[0]), head["most"])]
-        except (BadRequest, TooLarge) as error:
-            return {"wrong": str(error), "large": isinstance(error, TooLarge)}, []
-    try:
-        rest, numbers = _taker(head["kind"])(bytes(pieces[0]))
-    except BadRequest as error:
-        return {"wrong": str(error)}, []
+        return {}, [inflate(bytes(pieces[0]), head["most"])]
+    rest, numbers = _taker(head["kind"])(bytes(pieces[0]))
     facts, raw = pack(numbers)
     return {"facts": facts}, [rest, *raw]
 
@@ -152,23 +167,43 @@ def _taker(kind: str) -> Callable[[bytes], tuple[bytes, list[Value | None]]]:
     return take_numbers_out
 
 
-def serve(line: socket.socket) -> None:
-    """Until the other side is gone."""
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Inside, so much processor time: beyond it, the system ends this process, wherever it is."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+def serve(line: socket.socket, largest: int) -> None:
+    """Until the other side is gone; ``largest``: bytes of a message."""
+    own = own_data_bytes() + OWN_BYTES
     while True:
+        gc.collect()
+        gc.freeze()  # nothing that a message holds is in a circle, and to look for some doubles the time of lists
         try:
             head, pieces = receive(line)
         except EOFError:
             return
-        send(line, *answer(head, pieces))
+        _taker(head["kind"])  # which may have to be imported
+        bound_memory(own + max(TIMES * largest, INFLATED * head.get("most", 0)))
+        with within(head["seconds"]):
+            answered = answer(head, pieces)
+        send(line, *answered)
+        del head, pieces, answered
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, largest: int) -> None:
     """Entry point of the process."""
     leave_signals_to_the_server()
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     os.nice(POLITE)
+    gc.disable()
     with contextlib.suppress(ConnectionError):
-        serve(socket.socket(fileno=descriptor))
+        serve(socket.socket(fileno=descriptor), largest)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

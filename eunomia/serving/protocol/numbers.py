@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -46,7 +47,7 @@ def array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) -> 
     return array.reshape(shape)
 
 
-def _numbers(datatype: str, values: list[Any], kinds: set[type]) -> Tensor:
+def _numbers(datatype: str, values: Sequence[object], kinds: set[type]) -> Tensor:
     """A flat array of this type, of values of these types; raises ValueError.
 
     NumPy sees none but whole numbers and floats: of a text among them it would make a text of each.
@@ -74,7 +75,7 @@ def _numbers(datatype: str, values: list[Any], kinds: set[type]) -> Tensor:
     return found
 
 
-def whole_numbers(datatype: str, values: list[Any]) -> Tensor:
+def whole_numbers(datatype: str, values: Sequence[object]) -> Tensor:
     """Whole numbers as an array of this type of them; raises ValueError."""
     try:
         return np.array(values, DATATYPES[datatype])
@@ -82,7 +83,7 @@ def whole_numbers(datatype: str, values: list[Any]) -> Tensor:
         raise ValueError(no_value(datatype, _beyond(*LIMITS[datatype], values))) from None
 
 
-def _check_finite(datatype: str, values: list[Any], given: Tensor, found: Tensor) -> None:
+def _check_finite(datatype: str, values: Sequence[object], given: Tensor, found: Tensor) -> None:
     """No number has become infinite; raises ValueError."""
     ends = ~np.isfinite(found)
     if not ends.any():
@@ -122,9 +123,9 @@ def _of_wrong_kind(datatype: str, values: list[object]) -> object:
     return values[min(map(kinds.index, set(kinds) - TAKEN[datatype in LIMITS]))]
 
 
-def _beyond(least: int, most: int, values: list[Any]) -> object:
+def _beyond(least: int, most: int, values: Sequence[object]) -> object:
     """The first that does not lie between the two, of several of which one does not; NaN lies everywhere."""
-    for value in values:
+    for value in cast("Sequence[float]", values):
         if value < least or value > most:
             return value
     raise AssertionError("each of them lies between the two")

@@ -117,7 +117,7 @@ def no_value(datatype: str, value: object) -> str:
     return f"{shown} is no value of {datatype}: {taken} are taken"
 
 
-def _of_wrong_kind(datatype: str, values: list[object]) -> object:
+def _of_wrong_kind(datatype: str, values: Sequence[object]) -> object:
     """The first that is no number, or no whole one, of several of which one is none."""
     kinds = list(map(type, values))
     return values[min(map(kinds.index, set(kinds) - TAKEN[datatype in LIMITS]))]

@@ -90,7 +90,7 @@ def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
     """A JSON list of texts, flat or nested; raises BadRequest."""
     level, _, sizes = flattened(name, data)
     try:
-        elements = list(map(str.encode, level))
+        elements = list(map(str.encode, level))  # type: ignore[arg-type]
     except (TypeError, UnicodeEncodeError):
         raise _no_texts(name, level) from None
     raw = packed(elements)

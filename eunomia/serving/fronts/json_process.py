@@ -28,7 +28,7 @@ from eunomia.serving.protocol.json_work import (
 )
 from eunomia.serving.protocol.packed import FREE_BYTES, inflate_at_once, room_of
 from eunomia.serving.protocol.pieces import Pieces as Scattered
-from eunomia.serving.protocol.written import Written
+from eunomia.serving.protocol.written import LEAST, Written, too_long
 from eunomia.serving.tenants.rounds import Rounds
 
 AT_ONCE_BYTES = 4096  # of JSON; more than that in place is read for one message of a tenant at a time
@@ -99,16 +99,12 @@ class JsonProcess:
         if (text := self.write_now(written)) is not None:
             return text
         count = _numbers(written)
-        if count * WRITTEN > self.most_bytes:
-            raise TooLarge(
-                f"the answer holds {count} numbers; at most {self.most_bytes // WRITTEN} are written as JSON: "
-                "ask for raw tensors (binary_data)"
-            )
-
-        size = count * WRITTEN
+        if count * LEAST > self.most_bytes:
+            raise too_long(count, self.most_bytes)
+        size = sum([array.nbytes for array in written.numbers if array is not None])
         facts, raw = pack(written.numbers) if size < LARGE else await asyncio.to_thread(pack, written.numbers)
-        message = {"kind": "write", "content": written.content, "facts": facts}
-        return (await self._ask(self._worker(size), tenant, size, message, raw))[1][0]
+        message = {"kind": "write", "content": written.content, "facts": facts, "most": self.most_bytes}
+        return (await self._ask(self._worker(count * WRITTEN), tenant, size, message, raw))[1][0]
 
     def write_now(self, written: Written) -> bytes | None:
         """The JSON part of a response with few numbers, None if there are more."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import os
 import signal
 import socket
@@ -35,9 +36,11 @@ from eunomia.serving.protocol.infer import (
 )
 from eunomia.serving.protocol.packed import inflate
 from eunomia.serving.protocol.strings import contiguous, raw_bytes
-from eunomia.serving.protocol.written import plain_numbers
+from eunomia.serving.protocol.written import plain_numbers, too_long
 
 SMALL_NUMBERS = 4096  # that it writes
+AT_A_TIME = 65536  # numbers that become objects of Python together
+EMPTY = b'"data":[]'
 LENGTH_BYTES = 8
 POLITE = 5  # niceness: devices and the event loop come first
 # Of the process: memory as much as so many times its largest message, and what it needs itself. Numbers of 17 digits
@@ -66,20 +69,44 @@ def take_numbers_out(body: bytes) -> tuple[bytes, list[Value | None]]:
     return rest, numbers
 
 
-def put_numbers_in(content: Json, numbers: Sequence[Value | None]) -> bytes:
-    """A response as JSON, with the numbers of its outputs where there are any."""
-    finite = True
+def put_numbers_in(content: Json, numbers: Sequence[Value | None], most: float = math.inf) -> bytes:
+    """A response as JSON, with the numbers of its outputs where there are any; raises TooLarge above ``most`` bytes."""
     entries = cast("list[Json]", content["outputs"])
+    given = [array for array in numbers if array is not None]
     for entry, array in zip(entries, numbers, strict=True):
         if array is not None:
-            entry["data"] = plain_numbers(array)
-            finite = finite and (isinstance(array, Strings) or bool(np.isfinite(array).all()))
-    if finite:
-        try:
-            return orjson.dumps(content)  # which has no word for infinity
-        except TypeError:
-            finite = False  # an id that is no UTF-8
-    return json.dumps(content, separators=(",", ":")).encode()
+            entry["data"] = []
+    try:
+        text = orjson.dumps(content)
+    except TypeError:  # an id that is no UTF-8
+        text = json.dumps(content, separators=(",", ":")).encode()
+    first, *others = text.split(EMPTY)  # no text holds that: a quote in it is behind a backslash
+    pieces, size = [first], len(text) - len(given)  # no comma behind the last
+    for array, behind in zip(given, others, strict=True):
+        listed = list[bytes]()
+        for part in _written(array):
+            listed.append(part)
+            size += len(part) + 1
+            if size > most:
+                raise too_long(sum(one.size for one in given), most)
+        pieces += (EMPTY[:-1], b",".join(listed), b"]", behind)
+    return b"".join(pieces)
+
+
+def _written(array: Value) -> Iterator[bytes]:
+    """Its numbers or texts as JSON, some at a time, without brackets."""
+    if isinstance(array, Strings):
+        texts = plain_numbers(array)
+        for at in range(0, len(texts), AT_A_TIME):
+            yield orjson.dumps(texts[at : at + AT_A_TIME])[1:-1]
+        return
+    flat = array.reshape(-1)
+    for at in range(0, flat.size, AT_A_TIME):
+        part = flat[at : at + AT_A_TIME]
+        if np.isfinite(part).all():
+            yield orjson.dumps(plain_numbers(part))[1:-1]
+        else:  # orjson has no word for infinity
+            yield json.dumps(plain_numbers(part), separators=(",", ":"))[1:-1].encode()
 
 
 def as_text(content: Json) -> bytes:
@@ -150,7 +177,7 @@ def answer(head: Message, pieces: Pieces) -> tuple[Message, Sequence[bytes | mem
 
 def _done(head: Message, pieces: Pieces) -> tuple[Message, Sequence[bytes | memoryview]]:
     if head["kind"] == "write":
-        return {}, [put_numbers_in(head["content"], unpack(head["facts"], pieces))]
+        return {}, [put_numbers_in(head["content"], unpack(head["facts"], pieces), head["most"])]
     if head["kind"] == "inflate":
         return {}, [inflate(bytes(pieces[0]), head["most"])]
     rest, numbers = _taker(head["kind"])(bytes(pieces[0]))

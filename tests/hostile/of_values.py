@@ -47,6 +47,7 @@ def text() -> bytes:
     return tensors("small", head, raw=raw)
 
 
+LISTS = b"[" * 400 + b"1" + b"]" * 400 + b","
 ATTACKS = {
     "byte-4k": Attack("4 KB of INT8, the last 300", asking(listed("INT8", b"0," * 1950 + b"300")), 2),
     "byte-32k": Attack("32 KB of INT8, the last 300", asking(listed("INT8", b"0," * 16_200 + b"300")), 2),
@@ -55,5 +56,9 @@ ATTACKS = {
                        asking(listed("UINT64", b"0," * 16_200 + b"18446744073709551616")), 2),
     "wide": Attack("32 KB: 8,000 numbers and a text",
                    asking(listed("FP32", b"1," * 8000 + b'"' + b"x" * 16_000 + b'"')), 2),
+    "byte-16m": Attack("16 MB of INT8, the last 300",
+                       asking(listed("INT8", b"0," * 8_000_000 + b"300")), 2),
+    "lists-16m": Attack("16 MB of lists in lists, which take 50 times as much",
+                        asking(listed("FP32", LISTS * 20_000 + b"1")), 2),
     "text": Attack("a text of 1 MB, wrong at its end", asking(text()), 2),
 }  # fmt: skip

@@ -18,6 +18,7 @@ from eunomia.serving.devices.messages import DATATYPES
 from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.models.entry import Entry
+from eunomia.serving.options import ServerOptions
 from eunomia.serving.protocol.errors import TooLarge
 from eunomia.serving.protocol.infer import InferRequest
 from eunomia.serving.protocol.json_work import AT_A_TIME, put_numbers_in
@@ -102,3 +103,9 @@ def test_an_answer_that_is_not_written_counts_as_refused(tmp_path: Path) -> None
         line.request("POST", "/v2/models/fixed/infer", json.dumps(binary), key)
         assert line.getresponse().status == 200
         line.close()
+
+
+def test_a_picture_of_640_x_640_is_taken_as_numbers_by_default(tmp_path: Path) -> None:
+    """25 MB of 17 digits each: Triton takes 64."""
+    plain = ServerOptions([], [], options(tmp_path).directory, tmp_path)
+    assert 3 * 640 * 640 * len("0.12345678901234567, ") < plain.max_json_bytes <= plain.max_body_bytes

@@ -13,6 +13,7 @@ import gc
 import json
 import math
 import os
+import resource
 import signal
 import socket
 import sys
@@ -24,7 +25,7 @@ import orjson
 
 from eunomia.core.data import Json
 from eunomia.core.workers import leave_signals_to_the_server
-from eunomia.serving.devices.memory import bound_memory, own_data_bytes
+from eunomia.serving.devices.memory import bound_memory, machine_bytes, own_data_bytes
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
@@ -46,10 +47,11 @@ POLITE = 5  # niceness: devices and the event loop come first
 # Of the process: memory as much as so many times its largest message, and what it needs itself. Numbers of 17 digits
 # take 4 times their text, short ones up to 16, and columns of lists of one number 32.
 TIMES, OWN_BYTES = 16, 96 * 1024**2
+SHARE = 3  # no more than that part of the machine's memory, whatever the largest message
 INFLATED = 4  # times what a packed message may become
 NO_MEMORY = (
-    "these {} bytes take more memory than JSON may, {} times max_json_mib: send raw tensors (binary_data_size), or one "
-    "flat list for each tensor"
+    "these {} bytes take more memory than JSON may, {} MiB by max_json_mib and the machine: send raw tensors "
+    "(binary_data_size), or one flat list for each tensor"
 )
 Pieces = list[memoryview]
 
@@ -172,7 +174,12 @@ def answer(head: Message, pieces: Pieces) -> tuple[Message, Sequence[bytes | mem
     except (BadRequest, TooLarge) as error:
         return {"wrong": str(error), "large": isinstance(error, TooLarge)}, []
     except MemoryError:
-        return {"wrong": NO_MEMORY.format(sum(map(len, pieces)), TIMES), "large": True}, []
+        return {
+            "wrong": NO_MEMORY.format(
+                sum(map(len, pieces)), resource.getrlimit(resource.RLIMIT_DATA)[0] // 2**20
+            ),
+            "large": True,
+        }, []
 
 
 def _done(head: Message, pieces: Pieces) -> tuple[Message, Sequence[bytes | memoryview]]:
@@ -206,7 +213,9 @@ def within(seconds: float) -> Iterator[None]:
 
 def serve(line: socket.socket, largest: int) -> None:
     """Until the other side is gone; ``largest``: bytes of a message."""
-    own = own_data_bytes() + OWN_BYTES
+    own, room = own_data_bytes() + OWN_BYTES, TIMES * largest
+    if (there := machine_bytes()) > 0:
+        room = min(room, there // SHARE)
     while True:
         gc.collect()
         gc.freeze()  # nothing that a message holds is in a circle, and to look for some doubles the time of lists
@@ -215,7 +224,7 @@ def serve(line: socket.socket, largest: int) -> None:
         except EOFError:
             return
         _taker(head["kind"])  # which may have to be imported
-        bound_memory(own + max(TIMES * largest, INFLATED * head.get("most", 0)))
+        bound_memory(own + max(room, INFLATED * head.get("most", 0)))
         with within(head["seconds"]):
             answered = answer(head, pieces)
         send(line, *answered)

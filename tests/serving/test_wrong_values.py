@@ -15,7 +15,8 @@ from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import read_request
 from eunomia.serving.protocol.rpc import parse_message, read_message
 
-COUNT, MORE = 8000, 60  # values, and steps for the sentence that says what is wrong
+COUNT = 8000  # values
+MORE = COUNT // 10  # steps for what is wrong, and of what else lives in the process
 LARGE = 2**70
 
 

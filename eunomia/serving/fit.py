@@ -11,6 +11,7 @@ from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
 from eunomia.serving.protocol.infer import InferRequest
 from eunomia.serving.protocol.reshape import as_the_network_has
+from eunomia.serving.protocol.written import check_text
 
 
 class Fit(NamedTuple):
@@ -29,8 +30,8 @@ class Fit(NamedTuple):
     hollow: str
 
 
-def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs) -> Fit:
-    """Of a request with these tensors; raises BadRequest."""
+def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs, most_text: int = 2**63) -> Fit:
+    """Of a request with these tensors; raises BadRequest, or TooLarge for an answer above ``most_text`` as JSON."""
     known = request.form.fit if request.form is not None else None
     if isinstance(known, Fit) and known.ports is ports and known.empty == entry.empty:
         return known
@@ -38,6 +39,7 @@ def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs) ->
         raise named_twice(request)
     batch = check_inputs(request.model, ports, inputs, entry.empty, entry.options)
     check_outputs(ports, request)
+    check_text(request, ports, most_text)
     tensors = sorted(as_the_network_has(ports, inputs).items())
     shapes = tuple([(name, array.shape) for name, array in tensors])
     alike = tuple([(name, shape[1:]) for name, shape in shapes])

@@ -294,7 +294,7 @@ class Server:
         limits, ports = self.options.connections, 1 if self.options.grpc_port is None else 2
         connections = Connections(replace(limits, most=room_for(limits.most, ports)))
         front = HttpFront(self.service, self.options.max_body_bytes, connections, self.options.max_json_bytes)
-        self._json = front.json
+        self._json, self.service.most_text_bytes = front.json, self.options.max_json_bytes
         self._runner = web.AppRunner(  # cancellation: a client that goes away is served no further
             front.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True
         )

@@ -75,6 +75,7 @@ class Service(Callers):
     anonymous: bool = False
     min_deadline_s: float = 0.0
     bodies: Bodies = field(default_factory=lambda: Bodies(512 * 1024**2))
+    most_text_bytes: int = 2**63  # of an answer as JSON
     regions: Regions = field(default_factory=lambda: Regions(offered=False))
     ledger: Ledger | None = None
     note: Callable[..., None] = lambda *_: None  # of the audit log
@@ -255,7 +256,7 @@ class Service(Callers):
             t.name: self.regions.tensor(grant.name, t) if isinstance(t.data, SharedRegion) else t.data
             for t in request.inputs
         }
-        fit, size = fit_of(request, entry, ports, inputs), 0
+        fit, size = fit_of(request, entry, ports, inputs, self.most_text_bytes), 0
         inputs = as_the_network_has(ports, inputs)
         self.regions.check(grant.name, request)
         for array in inputs.values():
@@ -277,9 +278,8 @@ class Service(Callers):
 
     def foresee(self, grant: Grant, request: InferRequest, caller: Caller, fit: Fit) -> None:
         """What its sizes alone say, before its tensors are here; raises ServingError."""
-        network = self.pool.models[
-            self.repository.entry_for(grant, request.model, request.version).key
-        ].network
+        entry = self.repository.entry_for(grant, request.model, request.version)
+        network = self.pool.models[entry.key].network
         claim = claim_of(request.parameters, caller.deadline_s)
         if self.holding.watches(grant, network):
             job = self._job(grant, request, claim, network, fit)

@@ -3,6 +3,12 @@
 ``python -m benchmarks serving-hostile`` measures them; ``tests/serving/test_hostile.py`` runs all of them shortly.
 """
 
-from tests.hostile import of_json, of_many, over_grpc, over_http
+from tests.hostile import of_json, of_many, of_values, over_grpc, over_http
 
-ATTACKS = {**over_http.ATTACKS, **of_json.ATTACKS, **of_many.ATTACKS, **over_grpc.ATTACKS}
+ATTACKS = {
+    **over_http.ATTACKS,
+    **of_json.ATTACKS,
+    **of_many.ATTACKS,
+    **over_grpc.ATTACKS,
+    **of_values.ATTACKS,
+}

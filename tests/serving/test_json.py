@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from eunomia.serving.devices.messages import DATATYPES
 from eunomia.serving.devices.strings import BYTES, Strings
-from eunomia.serving.fronts.json_process import JsonProcess, Turns
+from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.json_turns import Turns
 from eunomia.serving.protocol import infer, json_work
 from eunomia.serving.protocol.errors import BadRequest, Refused, ServingError, TooLarge
 from eunomia.serving.protocol.infer import (
@@ -244,10 +245,10 @@ def test_who_waits_for_the_process_hears_that_the_server_ends() -> None:
         work = JsonProcess(2**20)
         body = memoryview(json.dumps({"inputs": [tensor([1.5] * 20_000, [20_000])]}).encode())
         await work.read("m", "", body, None, "gold")
-        assert work._process is not None
-        work._process.send_signal(signal.SIGSTOP)
+        assert work.small.process is not None
+        work.small.process.send_signal(signal.SIGSTOP)
         waiting = asyncio.create_task(work.read("m", "", body, None, "gold"))
-        await until_async(lambda: work._turns._busy)
+        await until_async(lambda: work.small.turns._busy)
         work.close()
         with pytest.raises((asyncio.CancelledError, ServingError)):
             await waiting
@@ -261,9 +262,9 @@ def test_a_process_that_dies_is_started_again_and_bounds_hold() -> None:
         body = memoryview(json.dumps({"inputs": [tensor([1.5] * 20_000, [20_000])]}).encode())
         try:
             assert (await work.read("m", "", body, None, "gold")).inputs[0].shape == (20_000,)
-            assert work._process is not None
-            work._process.kill()
-            work._process.wait()
+            assert work.small.process is not None
+            work.small.process.kill()
+            work.small.process.wait()
             with pytest.raises(ServingError, match="has ended"):
                 await work.read("m", "", body, None, "gold")
             assert (await work.read("m", "", body, None, "gold")).inputs[0].shape == (20_000,)

@@ -170,7 +170,7 @@ def test_many_small_packed_messages_of_a_tenant_are_read_side_by_side() -> None:
     async def ask() -> list[bytes]:
         return await asyncio.gather(*(process.inflate(packed, 64 * 1024**2, "gold") for _ in range(20)))
 
-    assert set(asyncio.run(ask())) == {b'{"inputs": []}'} and process._process is None
+    assert set(asyncio.run(ask())) == {b'{"inputs": []}'} and process.small.process is None
     process.close()
 
 

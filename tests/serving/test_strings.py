@@ -185,6 +185,13 @@ def test_as_many_and_as_large_as_are_taken() -> None:
         Strings((1,), b"\5\0\0\0a").texts()
 
 
+def test_only_the_wrong_letter_is_read_again() -> None:
+    """A text of 1 MB with a wrong end was decoded twice."""
+    with pytest.raises(UnicodeDecodeError, match="invalid start byte") as caught:
+        Elements.of(packed([b"a", b"a" * MAX_TEXT_BYTES + b"\xff", b"a"]), 4).check()
+    assert len(caught.value.object) <= 4
+
+
 # --- in fewer steps ---------------------------------------------------------------------------------------
 
 

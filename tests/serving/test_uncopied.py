@@ -23,7 +23,7 @@ def process(monkeypatch: pytest.MonkeyPatch, answer: Sequence[memoryview]) -> tu
     """One that is not there; no answer = it has ended. And what it was asked."""
     work, asked = JsonProcess(16 * LARGE), Asked()
 
-    async def ask(_: str, __: int, ___: Any, pieces: Asked) -> tuple[Any, Sequence[memoryview]]:
+    async def ask(_: Any, __: str, ___: int, ____: Any, pieces: Asked) -> tuple[Any, Sequence[memoryview]]:
         asked.extend(pieces)
         if not answer:
             raise Unavailable("it has ended")

@@ -20,6 +20,8 @@ BYTES = "BYTES"  # the protocol's name of the type
 LENGTH = struct.Struct("<I")
 OBJECTS: np.dtype[np.generic] = np.dtype(object)  # how NumPy holds them
 ZEROS, MARK = bytes(LENGTH.size), "\x80\0\0".encode()  # each as long as a length
+LETTER = 4  # bytes of one, at most
+FEW = 16  # elements: so many are packed one by one
 SHORT = 64  # bytes of an element: longer ones come apart faster one by one
 Places: TypeAlias = npt.NDArray[np.int64]
 Walk: TypeAlias = Callable[[bytes | memoryview, int], Places]
@@ -67,8 +69,10 @@ class Elements:
             self._with(ZEROS).decode()  # no letter reaches through them into the next
         except UnicodeDecodeError as error:
             n = int(np.searchsorted(self.starts, error.start, "right"))
-            start, end = self.places[n - 1] + LENGTH.size, self.places[n]
-            str(self.raw[start:end], "utf-8")  # raises: alone, it may have another reason
+            end = self.end if n == len(self.starts) else int(self.starts[n])
+            str(
+                self.raw[error.start : min(error.start + LETTER, end)], "utf-8"
+            )  # raises: its end may be the reason
         if self.fault:
             raise ValueError(self.fault)
 
@@ -151,6 +155,8 @@ Value: TypeAlias = Tensor | Strings  # of an input or an output
 def packed(elements: Iterable[bytes]) -> bytes:
     """Elements, each behind its length."""
     given = list(elements)
+    if len(given) < FEW:
+        return b"".join([LENGTH.pack(len(one)) + one for one in given])
     sizes = np.fromiter(map(len, given), np.uint32, len(given))
     whole = bytearray(ZEROS).join([b"", *given])
     _lengths(whole)[np.cumsum(sizes + np.int64(LENGTH.size)) - sizes - LENGTH.size] = sizes

@@ -18,7 +18,7 @@ from eunomia.serving.fronts.head import Head
 from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
 from eunomia.serving.fronts.in_words import error_facts
 from eunomia.serving.fronts.json_process import AT_ONCE_BYTES, LARGE, JsonProcess
-from eunomia.serving.fronts.reading import reading
+from eunomia.serving.fronts.reading import reading, writing
 from eunomia.serving.fronts.started import must_have_started
 from eunomia.serving.protocol.errors import FEWER, ServingError, forget_frames, too_large
 from eunomia.serving.protocol.infer import InferRequest, is_plain, read_request
@@ -245,7 +245,8 @@ class HttpExchange(Exchange):
 
     async def _write_beside(self, request: InferRequest, served: Served) -> None:
         written = write_response(request, served.version, served.outputs, served.in_regions)
-        header = await self._inference.json.write(written, self.tenant)
+        with writing(self._service, self.tenant, request):
+            header = await self._inference.json.write(written, self.tenant)
         self._answer(success(header, written.raw))
 
     def _say(self, error: Exception) -> None:

@@ -102,5 +102,7 @@ def foresee(service: Service, request: InferRequest, grant: Grant, caller: Calle
     check_outputs(ports, request)
     arrays = {t.name: t.data for t in request.inputs if not isinstance(t.data, SharedRegion)}
     if len(arrays) == len(request.inputs):
-        service.foresee(grant, request, caller, fit_of(request, entry, ports, arrays))
+        service.foresee(
+            grant, request, caller, fit_of(request, entry, ports, arrays, service.most_text_bytes)
+        )
     return ports

@@ -29,7 +29,7 @@ from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lots import json_list
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.fronts.parts import Parts
-from eunomia.serving.fronts.reading import reading
+from eunomia.serving.fronts.reading import reading, writing
 from eunomia.serving.fronts.started import must_have_started
 from eunomia.serving.protocol.batches import most_rows
 from eunomia.serving.protocol.errors import FEWER, BadRequest, ServingError, without_folders
@@ -59,7 +59,7 @@ class HttpFront:
         service: Service,
         max_body_bytes: int,
         connections: Connections | None = None,
-        max_json_bytes: int = 16 * 1024**2,
+        max_json_bytes: int = 64 * 1024**2,
     ) -> None:
         self.service = service
         self._max_body = max_body_bytes
@@ -156,7 +156,8 @@ class HttpFront:
             )
         served = await self.service.infer(request, caller)
         written = write_response(request, served.version, served.outputs, served.in_regions)
-        header = await self.json.write(written, tenant)
+        with writing(self.service, tenant, request):
+            header = await self.json.write(written, tenant)
         headers = {"Content-Type": "application/json"}
         if written.raw:
             headers = {HEADER_LENGTH: str(len(header)), "Content-Type": "application/octet-stream"}

@@ -1,27 +1,17 @@
-"""The process that reads and writes large JSON, and whose turn it is there.
+"""Requests to read and answers to write as JSON: small ones in place, larger ones by processes of their own.
 
-Tenants take turns, one message each, so that a tenant waits for at most one message of every other. A tenant whose
-messages there hold more than ``most_bytes`` is refused. The process starts with the first large message.
+There are two such processes, one for messages up to ``LARGE``: they never wait for larger ones.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import socket
-import subprocess
-import sys
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
-from eunomia.core.workers import deaf_to_ctrl_c
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.strings import Strings, Value
-from eunomia.serving.fronts.json_line import hear, say
-from eunomia.serving.fronts.one_thread import over
-from eunomia.serving.protocol.errors import BadRequest, Refused, TooLarge, Unavailable
+from eunomia.serving.fronts.json_worker import JsonWorker
+from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
 from eunomia.serving.protocol.infer import (
     SMALL_BYTES,
     InferRequest,
@@ -36,77 +26,14 @@ from eunomia.serving.protocol.json_work import (
     put_numbers_in,
     unpack,
 )
-from eunomia.serving.protocol.packed import inflate_at_once, room_of
+from eunomia.serving.protocol.packed import FREE_BYTES, inflate_at_once, room_of
 from eunomia.serving.protocol.pieces import Pieces as Scattered
-from eunomia.serving.protocol.written import Written
+from eunomia.serving.protocol.written import LEAST, Written, too_long
 from eunomia.serving.tenants.rounds import Rounds
 
 AT_ONCE_BYTES = 4096  # of JSON; more than that in place is read for one message of a tenant at a time
-PATIENCE_S = 30.0  # for one message
 WRITTEN = 16  # bytes of JSON that a number takes, roughly
-AGAIN_S = 0.5
-LARGE = 1024**2  # bytes that are copied beside the event loop
-T = TypeVar("T")
-
-
-class Turns:
-    """One at a time; who waits, waits in a queue of its tenant, and the queues are served in turn."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
-        self._held: dict[str, int] = {}
-        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
-        self._busy = False
-
-    @contextlib.asynccontextmanager
-    async def turn(self, tenant: str, size: int) -> AsyncIterator[None]:
-        """Inside, nobody else is; raises Refused when the tenant has too much waiting already."""
-        held = self._held.get(tenant, 0)
-        if held and held + size > self._most:
-            raise Refused(
-                f"tenant '{tenant}' has {held} bytes of JSON in work; at most {self._most} are taken at a time: wait,"
-                " or send raw tensors (binary_data_size)",
-                retry_after_s=AGAIN_S,
-            )
-        self._held[tenant] = held + size
-        try:
-            await self._wait(tenant)
-            try:
-                yield
-            finally:
-                self._next()
-        finally:
-            self._held[tenant] -= size
-            if not self._held[tenant]:
-                del self._held[tenant]
-
-    async def _wait(self, tenant: str) -> None:
-        if not self._busy:
-            self._busy = True
-            return
-        mine = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(tenant, deque()).append(mine)
-        try:
-            await mine
-        except asyncio.CancelledError:
-            if mine.done() and not mine.cancelled():  # it was our turn already
-                self._next()
-            raise
-
-    def _next(self) -> None:
-        """The first tenant in the circle has its turn and goes to the end."""
-        while self._queues:
-            tenant = next(iter(self._queues))
-            queue = self._queues.pop(tenant)
-            while queue:
-                waiting = queue.popleft()
-                if waiting.done():  # cancelled
-                    continue
-                if queue:
-                    self._queues[tenant] = queue
-                waiting.set_result(None)
-                return
-        self._busy = False
+LARGE = 1024**2  # bytes that are copied beside the event loop, and read beside smaller ones
 
 
 class JsonProcess:
@@ -117,12 +44,10 @@ class JsonProcess:
     """
 
     def __init__(self, most_bytes: int, begin: Callable[[], None] = lambda: None) -> None:
-        self.most_bytes, self._begin = most_bytes, begin
+        self.most_bytes = most_bytes
         self.rounds = Rounds()  # for what is done in place
-        self._turns = Turns(most_bytes)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._line: socket.socket | None = None
-        self._work: asyncio.Future[tuple[Message, Pieces]] | None = None
+        self.small = JsonWorker(most_bytes, FREE_BYTES, begin)
+        self.large = JsonWorker(most_bytes, most_bytes, begin)
 
     async def read(
         self, model: str, version: str, body: memoryview, header_bytes: int | None, tenant: str
@@ -157,19 +82,16 @@ class JsonProcess:
             await self.rounds.turn(tenant)
             if (found := inflate_at_once(packed, most)) is not None:
                 return found
-        message: Message = {"kind": "inflate", "most": most}
-        head, pieces = await self._ask(tenant, room_of(len(packed), most), message, [packed])
-        if "wrong" in head:
-            raise (TooLarge if head["large"] else BadRequest)(head["wrong"])
-        return pieces[0]
+        room, message = room_of(len(packed), most), {"kind": "inflate", "most": most}
+        worker = self.small if room <= FREE_BYTES else self.large  # which is soon done
+        return (await self._ask(worker, tenant, room, message, [packed]))[1][0]
 
     async def take_out(
         self, kind: str, message: bytes | memoryview, tenant: str
     ) -> tuple[bytes, list[Value | None]]:
         """A message of this kind without its numbers, and those; raises BadRequest, Refused or Unavailable."""
-        head, pieces = await self._ask(tenant, len(message), {"kind": kind}, [message])
-        if "wrong" in head:
-            raise BadRequest(head["wrong"])
+        size = len(message)
+        head, pieces = await self._ask(self._worker(size), tenant, size, {"kind": kind}, [message])
         return bytes(pieces[0]), unpack(head["facts"], pieces[1:])
 
     async def write(self, written: Written, tenant: str) -> bytes | memoryview:
@@ -177,18 +99,12 @@ class JsonProcess:
         if (text := self.write_now(written)) is not None:
             return text
         count = _numbers(written)
-        if count * WRITTEN > self.most_bytes:
-            raise TooLarge(
-                f"the answer holds {count} numbers; at most {self.most_bytes // WRITTEN} are written as JSON: "
-                "ask for raw tensors (binary_data)"
-            )
-
-        size = count * WRITTEN
+        if count * LEAST > self.most_bytes:
+            raise too_long(count, self.most_bytes)
+        size = sum([array.nbytes for array in written.numbers if array is not None])
         facts, raw = pack(written.numbers) if size < LARGE else await asyncio.to_thread(pack, written.numbers)
-        _, pieces = await self._ask(
-            tenant, size, {"kind": "write", "content": written.content, "facts": facts}, raw
-        )
-        return pieces[0]
+        message = {"kind": "write", "content": written.content, "facts": facts, "most": self.most_bytes}
+        return (await self._ask(self._worker(count * WRITTEN), tenant, size, message, raw))[1][0]
 
     def write_now(self, written: Written) -> bytes | None:
         """The JSON part of a response with few numbers, None if there are more."""
@@ -197,55 +113,27 @@ class JsonProcess:
         )
 
     def close(self) -> None:
-        """End the process, and whoever waits for it."""
-        if self._work is not None:
-            self._work.cancel()
-        self._end()
+        """End the processes, and whoever waits for them."""
+        self.small.close()
+        self.large.close()
 
-    def _end(self) -> None:
-        if self._line is not None:
-            self._line.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._line = self._process = None
+    def _worker(self, size: int) -> JsonWorker:
+        return self.small if size <= LARGE else self.large
 
     async def _ask(
-        self, tenant: str, size: int, head: Message, pieces: Sequence[bytes | memoryview]
+        self,
+        worker: JsonWorker,
+        tenant: str,
+        size: int,
+        head: Message,
+        pieces: Sequence[bytes | memoryview],
     ) -> tuple[Message, Pieces]:
-        async with self._turns.turn(tenant, size):
-            work = self._work = asyncio.ensure_future(self._exchange(head, pieces))
-            try:
-                return await asyncio.shield(work)
-            except asyncio.CancelledError:  # the line holds one message at a time
-                await over(work)
-                raise
-
-    async def _exchange(self, head: Message, pieces: Sequence[bytes | memoryview]) -> tuple[Message, Pieces]:
-        try:
-            if self._line is None:
-                self._line = await asyncio.to_thread(self._start)
-            async with asyncio.timeout(PATIENCE_S):
-                await say(self._line, head, pieces, self._begin)
-                return await hear(self._line, self._begin)
-        except (OSError, EOFError):
-            self._end()
-            raise Unavailable(
-                "the process that reads and writes JSON has ended", retry_after_s=AGAIN_S
-            ) from None
-
-    def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        with deaf_to_ctrl_c():
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "eunomia.serving.protocol.json_work", str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-            )
-        theirs.close()
-        return ours
+        """What a process answers; raises what it objects to."""
+        said, found = await worker.ask(tenant, size, head, pieces)
+        if "wrong" in said:
+            error: type[ServingError] = TooLarge if said["large"] else BadRequest
+            raise error(said["wrong"])
+        return said, found
 
 
 def _numbers(written: Written) -> int:

@@ -17,9 +17,7 @@ from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.numbers import NO_NUMBERS, array_of
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
-from eunomia.serving.protocol.strings import (
-    bound_strings,
-)
+from eunomia.serving.protocol.strings import Bound
 
 MAX_TEXT = 200  # letters of an id, or of a region's name
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
@@ -133,12 +131,11 @@ def read_request(
         raise BadRequest(
             f"{error}{SHORT.format(len(header), len(header) + len(raw)) if len(raw) else ''}"
         ) from None
-    inputs, at = list[InputTensor](), 0
+    inputs, at, texts = list[InputTensor](), 0, Bound()
     for n, declared in enumerate(form.inputs):
         tensor, at = _read_input(declared, raw, at, numbers[n] if numbers else None)
         inputs.append(tensor)
-        if tensor.datatype == BYTES:
-            bound_strings(inputs)
+        texts.add(tensor)
     if at < len(raw):
         raise BadRequest(f"{len(raw) - at} bytes follow the last tensor; sum the sizes again")
     all_binary, parameters = form.parameters.get("binary_data_output") is True, form.parameters

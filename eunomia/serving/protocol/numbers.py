@@ -5,76 +5,92 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
+from typing import cast
 
 import ml_dtypes
 import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.messages import DATATYPES
-from eunomia.serving.devices.ports import MAX_RANK
 from eunomia.serving.devices.strings import BYTES, Value
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.nesting import UNLIKE, check_nesting
+from eunomia.serving.protocol.nesting import UNLIKE, check_nesting, flattened
 from eunomia.serving.protocol.strings import json_strings
 
 SHOWN = 50  # letters of a value in an error message
 # what JSON's reader makes of these words, and of nothing else
 NO_NUMBERS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
-TOO_DEEP = f"its lists are nested too deeply: at most {MAX_RANK} in one another are taken"
+WHOLE = "iu"  # kinds of NumPy's
+TAKEN: dict[bool, set[type]] = {True: {int}, False: {int, float, bool}}  # for whole numbers, and for others
+LIMITS = {
+    name: (int(np.iinfo(dtype.name).min), int(np.iinfo(dtype.name).max))
+    for name, dtype in DATATYPES.items()
+    if dtype.kind in WHOLE
+}
 
 
 def array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) -> Value:
     """Numbers or texts of a JSON list, flat or nested, with ``NO_NUMBERS`` for what is none. Raises BadRequest."""
     if datatype == BYTES:
         return json_strings(name, shape, data)
+    values, kinds, sizes = flattened(name, data)
     try:
-        if datatype != "BOOL" and holds_truth(data):
-            raise ValueError(f"true and false are no values of {datatype}")
-        array = _numbers(datatype, data)
+        array = _numbers(datatype, values, kinds)
     except ValueError as error:
         raise BadRequest(f"tensor '{name}': {error}") from None
     if array.size != math.prod(shape):
         raise BadRequest(
             f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"
         )
-    check_nesting(name, array.shape, shape)
+    check_nesting(name, sizes, shape)
     return array.reshape(shape)
 
 
-def _numbers(datatype: str, data: object) -> Tensor:
-    """An array of this type, nested as the list is; raises ValueError."""
+def _numbers(datatype: str, values: Sequence[object], kinds: set[type]) -> Tensor:
+    """A flat array of this type, of values of these types; raises ValueError.
+
+    NumPy sees none but whole numbers and floats: of a text among them it would make a text of each.
+    """
     dtype = DATATYPES[datatype]
-    whole = dtype.kind in "iu"
-    try:
-        array = np.array(data)
-    except ValueError as error:
-        raise ValueError(UNLIKE if "inhomogeneous" in str(error) else TOO_DEEP) from None
-    if array.ndim > MAX_RANK:
-        raise ValueError(TOO_DEEP)
-    if array.size and array.dtype.kind not in ("biu" if whole else "biuf"):
-        array = np.array(data, object)  # which NumPy took for floats, from 2^63 on, or for texts
-        for value in array.ravel().tolist():
-            if not is_value(datatype, value):
-                raise ValueError(no_value(datatype, value))
-        array = array if whole else array.astype(np.float64)
-    elif whole and array.size and not _fits(array, dtype):
-        wrong = next(value for value in array.ravel().tolist() if not is_value(datatype, value))
-        raise ValueError(no_value(datatype, wrong))
+    if bool in kinds and datatype != "BOOL":
+        raise ValueError(f"true and false are no values of {datatype}")
+    if list in kinds:
+        raise ValueError(UNLIKE)
+    if not kinds <= TAKEN[dtype.kind in WHOLE]:
+        raise ValueError(no_value(datatype, _of_wrong_kind(datatype, values)))
+    if dtype.kind in WHOLE:
+        return whole_numbers(datatype, values)
+    array = np.array(values)
+    if array.dtype.kind not in "biuf":  # of whole numbers beyond 64 bits
+        try:
+            array = np.array(values, np.float64)
+        except OverflowError:
+            least, most = -int(sys.float_info.max), int(sys.float_info.max)
+            raise ValueError(no_value(datatype, _beyond(least, most, values))) from None
     with np.errstate(over="ignore"):
         found = array.astype(dtype)
-    if not (whole or datatype == "BOOL"):
-        _check_finite(datatype, data, array, found)
+    if datatype != "BOOL":
+        _check_finite(datatype, values, array, found)
     return found
 
 
-def _check_finite(datatype: str, data: object, given: Tensor, found: Tensor) -> None:
+def whole_numbers(datatype: str, values: Sequence[object]) -> Tensor:
+    """Whole numbers as an array of this type of them; raises ValueError."""
+    try:
+        return np.array(values, DATATYPES[datatype])
+    except OverflowError:
+        raise ValueError(no_value(datatype, _beyond(*LIMITS[datatype], values))) from None
+
+
+def _check_finite(datatype: str, values: Sequence[object], given: Tensor, found: Tensor) -> None:
     """No number has become infinite; raises ValueError."""
     ends = ~np.isfinite(found)
     if not ends.any():
         return
     if (lost := ends & np.isfinite(given)).any():
-        value = json.dumps(given.ravel()[lost.argmax()].item())
-    elif (values := np.array(data, object)[np.isinf(given)].tolist()) and not _all_written(values):
+        value = json.dumps(given[lost.argmax()].item())
+    elif not _all_written([values[at] for at in np.flatnonzero(np.isinf(given)).tolist()]):
         value = "a number too large to be read"
     else:
         return
@@ -91,38 +107,25 @@ def no_value(datatype: str, value: object) -> str:
     """What is wrong with it, and what would be right."""
     text = "an object" if isinstance(value, dict) else json.dumps(value)
     shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-    if DATATYPES[datatype].kind in "iu":
-        limits = np.iinfo(DATATYPES[datatype].name)
+    if datatype in LIMITS:
+        least, most = LIMITS[datatype]
         return (
-            f"{shown} is no value of {datatype}: whole numbers from {limits.min} to {limits.max}, written without a "
-            "point, are taken"
+            f"{shown} is no value of {datatype}: whole numbers from {least} to {most}, written without a point, are "
+            "taken"
         )
     taken = "true and false" if datatype == "BOOL" else "numbers, NaN, Infinity and -Infinity"
     return f"{shown} is no value of {datatype}: {taken} are taken"
 
 
-def is_value(datatype: str, value: object) -> bool:
-    """Whether one number, or what stands in its place, is of this type."""
-    if DATATYPES[datatype].kind in "iu":
-        limits = np.iinfo(DATATYPES[datatype].name)
-        return type(value) is int and limits.min <= value <= limits.max
-    return isinstance(value, float) or (isinstance(value, int) and abs(value) <= sys.float_info.max)
+def _of_wrong_kind(datatype: str, values: Sequence[object]) -> object:
+    """The first that is no number, or no whole one, of several of which one is none."""
+    kinds = list(map(type, values))
+    return values[min(map(kinds.index, set(kinds) - TAKEN[datatype in LIMITS]))]
 
 
-def holds_truth(data: object) -> bool:
-    """Whether true or false is anywhere in a list, nested at most as deeply as arrays are."""
-    for _ in range(MAX_RANK + 1):
-        if isinstance(data, bool):
-            return True
-        if not isinstance(data, list):
-            return False
-        kinds = set(map(type, data))
-        if bool in kinds:
-            return True
-        data = [one for inner in data if isinstance(inner, list) for one in inner] if list in kinds else None
-    return False
-
-
-def _fits(array: Tensor, dtype: np.dtype[np.generic]) -> bool:
-    limits = np.iinfo(dtype.name)
-    return bool(int(array.min()) >= limits.min and int(array.max()) <= limits.max)
+def _beyond(least: int, most: int, values: Sequence[object]) -> object:
+    """The first that does not lie between the two, of several of which one does not; NaN lies everywhere."""
+    for value in cast("Sequence[float]", values):
+        if value < least or value > most:
+            return value
+    raise AssertionError("each of them lies between the two")

@@ -33,11 +33,11 @@ from eunomia.serving.protocol.infer import (
     region_of,
     wanted_output,
 )
-from eunomia.serving.protocol.numbers import is_value, no_value
+from eunomia.serving.protocol.numbers import LIMITS, whole_numbers
 from eunomia.serving.protocol.pieces import Coming, Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.rpc_types import InferMessage, Input, Parameter
-from eunomia.serving.protocol.strings import bound_strings, contiguous, listed_strings, whole_bytes
+from eunomia.serving.protocol.strings import Bound, contiguous, listed_strings, whole_bytes
 
 CONTENTS = {
     "BOOL": "bool_contents",
@@ -137,10 +137,10 @@ def read_message(
     """A request as the service takes it; ``numbers``: of inputs that were taken out of it. Raises BadRequest."""
     _bound_tensors(message)
     raw: list[Raw] = [*message.raw_input_contents, *raw_tensors]
-    inputs, is_raw = list[InputTensor](), bool(raw)
+    inputs, texts, is_raw = list[InputTensor](), Bound(), bool(raw)
     for n, entry in enumerate(message.inputs):
         inputs.append(_read_input(entry, raw if is_raw else None, numbers[n] if numbers else None))
-        bound_strings(inputs)
+        texts.add(inputs[-1])
     if raw:
         raise BadRequest(
             f"raw_input_contents has {len(raw)} entries more than inputs that are in no shared memory"
@@ -161,7 +161,7 @@ def read_again(text: bytes, raw: Sequence[Raw]) -> InferRequest:
     form = _form_again(text) if len(text) <= KNOWN_BYTES else None
     if form is None or len(raw) != sum([one.region is None for one in form.inputs]):
         return read_message(parse_message(text), raw)
-    inputs, at = list[InputTensor](), 0
+    inputs, texts, at = list[InputTensor](), Bound(), 0
     for one in form.inputs:
         data: Value | SharedRegion | ScatteredTensor
         if one.region is not None:
@@ -170,8 +170,7 @@ def read_again(text: bytes, raw: Sequence[Raw]) -> InferRequest:
             data = raw_tensor(one.name, one.datatype, one.shape, raw[at])
             at += 1
         inputs.append(InputTensor(one.name, one.datatype, one.shape, data))
-        if one.datatype == BYTES:
-            bound_strings(inputs)
+        texts.add(inputs[-1])
     return InferRequest(
         form.model, form.version, form.request_id, tuple(inputs), form.outputs, True, form.parameters, form
     )
@@ -305,10 +304,13 @@ def _contents(entry: Input) -> Value:
     if datatype == BYTES:
         return listed_strings(name, shape, given)
     try:
-        return np.array(given, DATATYPES[datatype])
-    except (OverflowError, ValueError):
-        wrong = next(value for value in given if not is_value(datatype, value))
-        raise BadRequest(f"tensor '{name}': {no_value(datatype, wrong)}") from None
+        return (
+            whole_numbers(datatype, list(given))
+            if datatype in LIMITS
+            else np.array(given, DATATYPES[datatype])
+        )
+    except ValueError as error:
+        raise BadRequest(f"tensor '{name}': {error}") from None
 
 
 def _parameters(parameters: Mapping[str, Parameter]) -> Json:

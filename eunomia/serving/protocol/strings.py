@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import chain
 from typing import Protocol
 
 import numpy as np
 
-from eunomia.serving.devices.strings import BYTES, Elements, Strings, Value, packed
+from eunomia.serving.devices.strings import BYTES, LENGTH, Elements, Strings, Value, packed
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.nesting import UNLIKE, check_nesting
+from eunomia.serving.protocol.nesting import UNLIKE, check_nesting, flattened
 
 MAX_STRINGS = 4096  # of one request: every request but this one waits while they are looked through
 MAX_TEXT_BYTES = 1024 * 1024
@@ -33,15 +32,24 @@ class Declared(Protocol):
         """Its bytes."""
 
 
-def bound_strings(inputs: Iterable[Declared]) -> None:
-    """The bound of one tensor holds for all of a request together; raises BadRequest."""
-    texts = [one for one in inputs if one.datatype == BYTES]
-    count, size = sum(math.prod(one.shape) for one in texts), sum(one.nbytes for one in texts)
-    if count > MAX_STRINGS or size > MAX_TEXT_BYTES:
-        raise BadRequest(
-            f"{count} strings in {size} bytes in {len(texts)} tensors; at most {MAX_STRINGS} in {MAX_TEXT_BYTES} are "
-            "taken of one request: send fewer rows"
-        )
+class Bound:
+    """That of one string tensor holds for all of a request together."""
+
+    def __init__(self) -> None:
+        self._tensors = self._count = self._size = 0
+
+    def add(self, one: Declared) -> None:
+        """One more tensor, of any type; raises BadRequest."""
+        if one.datatype != BYTES:
+            return
+        self._tensors += 1
+        self._count += math.prod(one.shape)
+        self._size += one.nbytes
+        if self._count > MAX_STRINGS or self._size > MAX_TEXT_BYTES:
+            raise BadRequest(
+                f"{self._count} strings in {self._size} bytes in {self._tensors} tensors; at most {MAX_STRINGS} in "
+                f"{MAX_TEXT_BYTES} are taken of one request: send fewer rows"
+            )
 
 
 def check_texts(name: str, wanted: int, size: int) -> None:
@@ -61,7 +69,7 @@ def raw_strings(name: str, shape: tuple[int, ...], raw: bytes | memoryview) -> S
     try:
         elements.check()
     except UnicodeDecodeError as error:
-        raise BadRequest(f"tensor '{name}': an element is no UTF-8 text: {error.reason}") from None
+        raise _no_utf8(name, error) from None
     except ValueError as error:
         raise BadRequest(f"tensor '{name}': {error}") from None
     return _counted(name, Strings(shape, raw), len(elements.starts))
@@ -69,18 +77,18 @@ def raw_strings(name: str, shape: tuple[int, ...], raw: bytes | memoryview) -> S
 
 def listed_strings(name: str, shape: tuple[int, ...], elements: Iterable[bytes]) -> Strings:
     """Elements one by one; raises BadRequest."""
-    return raw_strings(name, shape, packed(elements))
+    given = list(elements)
+    check_texts(name, math.prod(shape), sum(map(len, given)) + LENGTH.size * len(given))
+    try:
+        list(map(bytes.decode, given))
+    except UnicodeDecodeError as error:
+        raise _no_utf8(name, error) from None
+    return _counted(name, Strings(shape, packed(given)), len(given))
 
 
 def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
     """A JSON list of texts, flat or nested; raises BadRequest."""
-    level, sizes = list[object]([data]), list[int]()
-    while set(map(type, level)) == {list}:
-        lengths = set(map(len, level))  # type: ignore[arg-type]
-        if len(lengths) > 1:
-            raise BadRequest(f"tensor '{name}': {UNLIKE}")
-        sizes.extend(lengths)
-        level = list(chain.from_iterable(level))  # type: ignore[arg-type]
+    level, _, sizes = flattened(name, data)
     try:
         elements = list(map(str.encode, level))  # type: ignore[arg-type]
     except (TypeError, UnicodeEncodeError):
@@ -104,6 +112,10 @@ def _no_texts(name: str, elements: list[object]) -> BadRequest:
         except UnicodeEncodeError as error:  # half of a pair of surrogates
             return BadRequest(f"tensor '{name}': {one!r:.50} is no UTF-8 text: {error.reason}")
     raise AssertionError("each of them is a text")
+
+
+def _no_utf8(name: str, error: UnicodeDecodeError) -> BadRequest:
+    return BadRequest(f"tensor '{name}': an element is no UTF-8 text: {error.reason}")
 
 
 def _counted(name: str, strings: Strings, given: int) -> Strings:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from eunomia.core.data import Json
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Ports
 from eunomia.serving.devices.strings import Strings, Value
+from eunomia.serving.protocol.errors import TooLarge
 from eunomia.serving.protocol.infer import InferRequest, WantedOutput
 from eunomia.serving.protocol.strings import contiguous, raw_bytes
+
+LEAST = 2  # bytes of a number in a list
+ALL = WantedOutput("")  # each output, where none is named
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,25 @@ def write_response(
     if request.request_id:
         content["id"] = request.request_id
     return Written(content, numbers, raw)
+
+
+def check_text(request: InferRequest, ports: Ports, most: float) -> None:
+    """Before it runs: raises TooLarge where its answer takes more bytes as JSON, by the sizes that never change."""
+    wanted, count = {output.name: output for output in request.outputs}, 0
+    for port in ports["outputs"]:
+        want = wanted.get(port["name"], None if wanted else ALL)
+        if want is not None and not (want.binary or want.classes or want.region or request.all_binary):
+            count += math.prod([size for size in port["shape"] if size >= 0])
+    if count * LEAST > most:
+        raise too_long(count, most)
+
+
+def too_long(count: int, most: float) -> TooLarge:
+    """The error of an answer of so many numbers."""
+    return TooLarge(
+        f"the answer holds {count} numbers, more than {most:.0f} bytes as JSON, which is the most that is written "
+        "(max_json_mib): ask for raw tensors (binary_data)"
+    )
 
 
 def plain_numbers(array: Value) -> Sequence[float | str]:

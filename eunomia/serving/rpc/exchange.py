@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.exchange import Exchange, Inference
-from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.json_process import AT_ONCE_BYTES, JsonProcess
 from eunomia.serving.fronts.reading import reading
 from eunomia.serving.http2.call import NOBODY, Call
 from eunomia.serving.http2.outlet import CALL_BYTES
@@ -78,7 +78,7 @@ class RpcExchange(Exchange):
             text, at = self._sight.parted
             return read_again(text, [body[at:]])
         rest, raw = split_message(body, self._inference.json.most_bytes)
-        return read_again(bytes(rest.joined()), raw) if len(rest) <= SMALL_BYTES else None
+        return read_again(bytes(rest.joined()), raw) if len(rest) <= AT_ONCE_BYTES else None
 
     async def _read(self, body: Pieces) -> InferRequest:
         if self._packed:
@@ -97,9 +97,13 @@ class RpcExchange(Exchange):
 
 
 async def read_beside(body: Pieces, json: JsonProcess, tenant: str) -> InferRequest:
-    """A request of any size; numbers one by one are read by a process of its own. Raises ServingError."""
+    """A request of any size; numbers one by one are read in a round of its tenant's, or by a process of its own.
+
+    Raises ServingError.
+    """
     rest, raw = split_message(body, json.most_bytes)
     if len(rest) <= SMALL_BYTES:
+        await json.rounds.turn(tenant)
         return read_again(bytes(rest.joined()), raw)
     whole = rest.joined() if len(rest) < LARGE else await asyncio.to_thread(rest.whole)
     left, numbers = await json.take_out("rpc", whole, tenant)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache, partial
@@ -118,16 +118,16 @@ class Exchange:
             return
         try:
             served = self._service.leave(inside)
-            if served.placing is not None:
-                self._task = self._inference.later(self._place(inside.request, served))
+            if served.rest is not None:
+                self._task = self._inference.later(self._write_rest(inside.request, served.rest))
             elif not self._write_now(inside.request, served):
                 self._task = self._inference.later(self._write(inside.request, served))
         except Exception as error:
             self._fail(error)
 
-    async def _place(self, request: InferRequest, served: Served) -> None:
+    async def _write_rest(self, request: InferRequest, rest: Callable[[], Awaitable[Served]]) -> None:
         try:
-            await self._service.placed(served, self.tenant)
+            served = await rest()
         except Exception as error:
             self._fail(error)
         else:

@@ -21,7 +21,7 @@ from eunomia.serving.dispatch.shelf import PolicyShelf
 from eunomia.serving.fit import Fit, fit_of
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.rota import Rota
-from eunomia.serving.models.entry import ports_of
+from eunomia.serving.models.entry import Entry, ports_of
 from eunomia.serving.models.repository import Repository
 from eunomia.serving.observe.books import Books
 from eunomia.serving.observe.history import Run
@@ -36,6 +36,7 @@ from eunomia.serving.protocol.errors import (
     Refused,
     ServingError,
     TooLarge,
+    Unauthenticated,
     Unavailable,
 )
 from eunomia.serving.protocol.infer import InferRequest, SharedRegion
@@ -124,6 +125,14 @@ class Service(Callers):
         if why := "the server is draining" if self.draining else self.starting():
             return why
         return "" if self.ledger is None or self.ledger.writable else UNWRITTEN
+
+    def readiness(self, caller: Caller, name: str, version: str) -> Entry:
+        """Of a network that the caller may know of; without a valid key, as probes ask, of any. Raises NotFound."""
+        try:
+            grant = self.identify(caller)
+        except Unauthenticated:
+            return self.repository.entry(name, version)
+        return self.repository.entry_for(grant, name, version)
 
     def most_bytes(self, grant: Grant) -> int:
         """Of the tensors of one request."""

@@ -189,7 +189,7 @@ class Answers:
         if held and held + size > free:
             raise Crowded(
                 f"tenant '{tenant}' has {held} bytes of answers in the server's memory for tensors, and this one holds "
-                f"{size} more; {free} are free, and none may hold more than is left for the others",
+                f"{size} more: none may hold more than is left for the others",
                 retry_after_s=AGAIN_S,
             )
         try:

@@ -221,15 +221,16 @@ class HttpExchange(Exchange):
         model, version, left = self._model, self._version, self._head.size - len(header)
         come = Beginning(
             (model, version, header, left), model,
-            lambda: read_request(model, version, header, Coming(left)), partial(is_plain, header),
+            lambda: read_request(model, version, header, Coming(left), tenant=self.tenant), partial(is_plain, header),
         )  # fmt: skip
         self._inference.foresight.foresee(come, self._caller, self.tenant)
         self._header = header
 
     def _read_now(self, body: Scattered) -> InferRequest | None:
         if 0 < len(self._header) <= min(AT_ONCE_BYTES, self._inference.json.most_bytes):
-            return read_request(self._model, self._version, self._header, body[len(self._header) :])
-        return self._inference.json.read_now(self._model, self._version, body, self._length)
+            raw = body[len(self._header) :]
+            return read_request(self._model, self._version, self._header, raw, tenant=self.tenant)
+        return self._inference.json.read_now(self._model, self._version, body, self._length, self.tenant)
 
     async def _read(self, body: Scattered) -> InferRequest:
         whole = memoryview(body.joined()) if len(body) < LARGE else await asyncio.to_thread(body.whole)

@@ -12,9 +12,7 @@ from eunomia.core.data import Json
 from eunomia.serving.callers import Callers
 from eunomia.serving.devices.answers import Answer, Inputs
 from eunomia.serving.devices.arena import ArenaFull
-from eunomia.serving.devices.copying import AT_ONCE_BYTES
 from eunomia.serving.devices.pool import DevicePool
-from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.admission import Admission
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import Network
@@ -23,13 +21,14 @@ from eunomia.serving.dispatch.shelf import PolicyShelf
 from eunomia.serving.fit import Fit, fit_of
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.rota import Rota
-from eunomia.serving.models.entry import ports_of
+from eunomia.serving.models.entry import Entry, ports_of
 from eunomia.serving.models.repository import Repository
 from eunomia.serving.observe.books import Books
 from eunomia.serving.observe.history import Run
 from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import retired_from
 from eunomia.serving.observe.tracing import Tracing
+from eunomia.serving.outward import Outward
 from eunomia.serving.protocol.errors import (
     IN_VAIN,
     BadRequest,
@@ -37,12 +36,12 @@ from eunomia.serving.protocol.errors import (
     Refused,
     ServingError,
     TooLarge,
+    Unauthenticated,
     Unavailable,
 )
 from eunomia.serving.protocol.infer import InferRequest, SharedRegion
-from eunomia.serving.protocol.ranking import with_classes
 from eunomia.serving.protocol.regions import Regions
-from eunomia.serving.protocol.reshape import as_clients_see, as_the_network_has
+from eunomia.serving.protocol.reshape import as_the_network_has
 from eunomia.serving.replicas.fleet import Fleet
 from eunomia.serving.tenants.bodies import AGAIN_S, Bodies
 from eunomia.serving.tenants.deadlines import Claim, claim_of, deadline_s
@@ -94,6 +93,7 @@ class Service(Callers):
     def __post_init__(self) -> None:
         self.pool.on_run, self.pool.answers.on_retired = self._ran, self._retired
         self.pool.answers.room = self.bodies.check_answer
+        self.outward = Outward(self.bodies, self.regions, self.pool.answers)
         self.bodies.budget = lambda tenant: grant_of(self.directory, tenant).max_request_bytes
         dispatcher, by_request = self.pool.dispatcher, self.pool.by_request
         self.admission, self.holding = Admission(dispatcher), Holding(dispatcher, self.directory)
@@ -126,6 +126,14 @@ class Service(Callers):
         if why := "the server is draining" if self.draining else self.starting():
             return why
         return "" if self.ledger is None or self.ledger.writable else UNWRITTEN
+
+    def readiness(self, caller: Caller, name: str, version: str) -> Entry:
+        """Of a network that the caller may know of; without a valid key, as probes ask, of any. Raises NotFound."""
+        try:
+            grant = self.identify(caller)
+        except Unauthenticated:
+            return self.repository.entry(name, version)
+        return self.repository.entry_for(grant, name, version)
 
     def most_bytes(self, grant: Grant) -> int:
         """Of the tensors of one request."""
@@ -190,9 +198,8 @@ class Service(Callers):
             self._give_back(inside.grant, inside.size)
             raise
         self._give_back(inside.grant, inside.size)
-        served = self._served(inside, outputs)
-        await self.placed(served, inside.grant.name)
-        return served
+        served = self.outward.served(inside, outputs)
+        return served if served.rest is None else await served.rest()
 
     def enter(self, request: InferRequest, caller: Caller) -> Inside:
         """Accept a request, and order its run; raises ServingError."""
@@ -204,27 +211,9 @@ class Service(Callers):
             raise
 
     def leave(self, inside: Inside) -> Served:
-        """What ``infer`` returns, once the answer is there and ``placed``; raises ServingError."""
+        """What ``infer`` returns, once the answer is there, or the ``rest`` of the way to it; raises ServingError."""
         self._give_back(inside.grant, inside.size)
-        return self._served(inside, inside.answer.result())
-
-    def _served(self, inside: Inside, outputs: Mapping[str, Value]) -> Served:
-        outputs = as_clients_see(inside.ports, outputs)
-        outputs = with_classes(inside.request.outputs, outputs, inside.ports)
-        if not inside.request.names_memory:
-            return Served(outputs, {}, inside.version)
-        placing = self.regions.place(inside.grant.name, inside.request, outputs)
-        if placing.size <= AT_ONCE_BYTES:
-            placing.carry_out()
-            return Served(outputs, placing.where, inside.version)
-        return Served(outputs, placing.where, inside.version, placing)
-
-    async def placed(self, served: Served, tenant: str) -> None:
-        """Large outputs are written to the client's memory beside the event loop; raises ServingError."""
-        if served.placing is not None:
-            with self.bodies.of(tenant) as room:
-                room.need(served.placing.size)
-                await self.pool.answers.beside(served.placing.carry_out)
+        return self.outward.served(inside, inside.answer.result())
 
     def abandon(self, inside: Inside) -> None:
         """Its client has gone away."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.entry import named
 from eunomia.serving.protocol.infer import InferRequest, SharedRegion
-from eunomia.serving.protocol.regions import Placing
 from eunomia.serving.tenants.grants import Grant
 
 
@@ -49,10 +48,10 @@ class Inside:
 class Served(NamedTuple):
     """All outputs of the network, those that are put into the client's memory, and its version.
 
-    ``placing``: what is still to be written there; None = nothing.
+    ``rest``: what is still to be done beside the event loop, which gives the answer; None = nothing.
     """
 
     outputs: Mapping[str, Value]
     in_regions: Mapping[str, SharedRegion]
     version: str
-    placing: Placing | None = None
+    rest: Callable[[], Awaitable[Served]] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,37 @@ def test_an_input_without_a_rank_gets_one_beside_the_network(tmp_path: Path) -> 
         assert load(server, "turn")[0] == 200
         status, content = infer(server, "turn", x=[2, 3])
         assert status == 200 and content["outputs"][0]["data"] == [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+
+
+def test_an_input_without_a_rank_is_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was ready, and all requests with more than one axis were refused."""
+    model = onnx.parser.parse_model(HEAD + "(float[n] x) => (float[n] y) { y = Add (x, x) }")
+    for port in (*model.graph.input, *model.graph.output):
+        port.type.tensor_type.ClearField("shape")
+    (tmp_path / "twice.onnx").write_bytes(model.SerializeToString())
+    with caplog.at_level(logging.WARNING), running(tmp_path, beside=_beside) as server:
+        assert load(server, "twice")[0] == 200 and infer(server, "twice", x=[2, 3])[0] == 400
+        said = [text for text in caplog.messages if "how many axes input 'x' has" in text]
+        assert len(said) == 1 and said[0].endswith("give its sizes as shapes in twice.toml of models_dir")
+        (tmp_path / "twice.toml").write_text("shapes = { x = [1, 1] }")
+        assert load(server, "twice")[0] == 200 and infer(server, "twice", x=[2, 3])[0] == 200
+        assert sum("how many axes" in text for text in caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "graph", ["(float[n] x) => (float[n] x) { }", "(float[n] x, float[n] z) => (float[n] z) { }"]
+)
+def test_a_network_that_computes_nothing_does_not_load(tmp_path: Path, graph: str) -> None:
+    """It was ready, and each request got the runtime's "At least one output should be requested"."""
+    (tmp_path / "none.onnx").write_bytes(onnx.parser.parse_model(HEAD + graph).SerializeToString())
+    with running(tmp_path) as server:
+        status, content = load(server, "none")
+        assert (
+            status == 400
+            and "it computes nothing: all its outputs are inputs; put a node" in content["error"]
+        )
 
 
 def test_files_beside_networks_are_read_as_tables_of_networks_are(tmp_path: Path) -> None:

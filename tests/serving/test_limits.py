@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eunomia.serving.devices.arena import Arena, ArenaFull
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.protocol.infer import InferRequest, InputTensor
 from eunomia.serving.server import Server
+from eunomia.serving.tenants.bodies import Bodies
 from eunomia.serving.tenants.grants import Grant
 from eunomia.serving.tenants.limits import Limits
+from eunomia.serving.tenants.slots import Slots
 from eunomia.serving.visit import Caller
 from tests.serving.live import SIDE, SILVER, options
 
@@ -51,6 +55,44 @@ def test_one_that_floods_gets_half_two_a_third_each_and_others_still_get_in() ->
         except Refused:
             break
     assert free[0] == pytest.approx(300, abs=1)
+
+
+def refusals(others: int) -> list[str]:
+    """What gold is told where others hold so much more."""
+    limits, bodies, slots, gold = (
+        Limits(ManualClock()),
+        Bodies(1000),
+        Slots(99 - others, "streams"),
+        Grant("gold"),
+    )
+    arena = Arena.create(2**23)
+    bodies.take("silver", 100 + others)
+    arena.allocate(2**22 + others * 4096)
+    limits.enter(gold)
+    limits.hold(gold, 10, 1000)
+    bodies.take("gold", 400)
+    slots.held["gold"] = 100
+    ways: list[Callable[[], object]] = [
+        lambda: limits.hold(gold, 900, 900 - others),
+        lambda: bodies.take("gold", 600),
+        slots.now("gold").__enter__,
+        lambda: arena.allocate(2**22),
+    ]
+    said = list[str]()
+    for way in ways:
+        with pytest.raises((Refused, ArenaFull)) as caught:
+            way()
+        said.append(str(caught.value))
+    arena.close()
+    return said
+
+
+def test_a_refusal_does_not_say_how_much_others_hold() -> None:
+    """As it was, each said how much was free: the sum of the others', to the byte."""
+    said = list[str]()
+    for others in (0, 64):
+        said += refusals(others)
+    assert said[:4] == said[4:]
 
 
 def test_what_is_let_go_may_be_held_again() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from eunomia.serving.fronts.live import page_text, state_of
-from eunomia.serving.observe.history import History, why
+from eunomia.serving.observe.history import History, Run, why
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.strain import Strain
 from eunomia.serving.server import Server
@@ -53,10 +53,47 @@ def test_an_administrator_sees_all_and_a_tenant_itself(tmp_path: Path) -> None:
             ("silver", 1.0, 2),
         ]
         assert [p["tenant"] for p in own["pairs"]] == ["silver"]
-        assert {run[1] for run in own["runs"]} == {"others", "silver"}
+        assert {run[1] for run in own["runs"]} == {"silver"}
         assert set(own["front_end"]) == {"busy", "late_ms", "full", "remark"}
         with pytest.raises(urllib.error.HTTPError, match="401"):
             state(server, "eun_nobody")
+
+
+def test_a_tenant_sees_of_others_one_coarse_number() -> None:
+    """As it was, each of their runs from start to end: when they sent, and how much."""
+    history = History(strain())
+    for n in range(30):
+        history.ran(Run(0, "gold", "m", 10.1 + 0.3 * n, 10.2 + 0.3 * n, False))
+    history.ran(Run(0, "silver", "m", 19.0, 19.2, False))
+    service: Any = MagicMock(
+        spec_set=["pool", "clock", "books", "policy_name", "draining", "fallbacks"],
+        pool=MagicMock(
+            devices=[SimpleNamespace(spec=SimpleNamespace(name="cpu"), restarts=0, pid=7, stands_by=0)]
+        ),
+    )
+    dispatcher, service.books.history = service.pool.dispatcher, history
+    dispatcher.agreements = [
+        SimpleNamespace(tenant=name, model="m", weight=1.0, slo=None) for name in ("gold", "silver")
+    ]
+    dispatcher.indicators = [SimpleNamespace(sli=math.nan, count=0, refresh=lambda now_s: None)] * 2
+    dispatcher.waiting.jobs.return_value = [SimpleNamespace(pair=0)]
+    dispatcher.lanes = [SimpleNamespace(alive=True, busy_s=3.21, job=SimpleNamespace(pair=0))]
+    service.policy_name, service.draining = "edf+f", False
+    service.books.front.facts.side_effect = lambda coarse: {"coarse": coarse}
+    service.pool.arena.room_bytes = service.pool.arena.free_bytes = service.fallbacks.return_value = 1
+    seen = list[Any]()
+    for service.clock.now_s.return_value in (19.5, 20.1, 22.7, 29.9, 30.1):
+        found = state_of(service, "silver")
+        seen.append((found["others_share"], [run[1] for run in found["runs"]]))
+        assert found["waiting"] == 0 and found["front_end"] == {"coarse": True}
+        assert found["devices"][0]["running"] is found["devices"][0]["busy_s"] is None  # type: ignore[index]
+        assert found["preemptions"] is found["arena_free_share"] is None
+        assert "gold" not in json.dumps(found)
+    assert seen == [(0.0, ["silver"])] + [(0.3, ["silver"])] * 2 + [(0.3, [])] + [(0.0, [])]
+    service.clock.now_s.return_value, service.fallbacks.return_value = 19.5, {}
+    everything = state_of(service, None)
+    assert len(everything["runs"]) == 31 and everything["waiting"] == 1  # type: ignore[arg-type]
+    assert everything["others_share"] is None and everything["devices"][0]["running"] == "gold"  # type: ignore[index]
 
 
 class Name(str):
@@ -185,6 +222,29 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
             assert not [
                 e for e in browser.get_log("browser") if e["level"] == "SEVERE" and "401" not in e["message"]
             ]
+
+
+def test_the_page_of_a_tenant(tmp_path: Path) -> None:
+    pytest.importorskip("selenium")
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    with running(tmp_path) as server, axe.chromium(tmp_path) as browser:
+        send(server, GOLD, 3)
+        send(server, SILVER, 2)
+        browser.get(f"http://127.0.0.1:{server.http_port}/")
+        wait = WebDriverWait(browser, PATIENCE_S)
+        wait.until(lambda b: b.find_element(By.ID, "key").is_displayed())
+        browser.find_element(By.ID, "key").send_keys(SILVER)
+        browser.find_element(By.CSS_SELECTOR, "#login button").click()
+        wait.until(lambda b: "silver, small" in b.find_element(By.ID, "pairs").text)
+        text = browser.find_element(By.TAG_NAME, "body").text
+        assert "other tenants: 0 % of the devices' time" in text and "gold" not in text
+        assert "preemptions" not in text and "room for tensors" not in text and "null" not in text
+        assert axe.violations(browser) == []
+        assert not [
+            e for e in browser.get_log("browser") if e["level"] == "SEVERE" and "401" not in e["message"]
+        ]
 
 
 def test_axe_finds_nothing_in_the_live_page(tmp_path: Path) -> None:

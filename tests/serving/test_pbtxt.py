@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import tritonclient.http as triton
 
@@ -40,8 +41,6 @@ of_a_later_release { what: 3 }
 
 def repository(folder: Path, config: str = DENSE, version: str = "1", file: str = "model.onnx") -> Path:
     """``dense`` as Triton keeps it, with its file of labels."""
-    import onnx
-
     graph = "(float[n, 4] x) => (float[n, 3] y) { w = Constant <value = float[4, 3] "
     graph += "{1,0,0, 0,1,0, 0,0,1, 0,0,0}> () y = MatMul (x, w) }"
     home = folder / "dense"
@@ -61,6 +60,11 @@ def test_it_is_served_with_its_labels_and_sizes(tmp_path: Path, caplog: pytest.L
     ):
         assert load(server, "dense")[0] == 200
         assert "dense/config.pbtxt: not taken: dynamic_batching, instance_group" in caplog.messages
+        assert (
+            "network 'dense': max_batch_size 8 of config.pbtxt is what clients hear; more rows are taken, too"
+            in caplog.messages
+        )
+        assert ask(server, "GET", "/v2/models/dense/config", ADMIN)[1]["max_batch_size"] == 8
         assert server.pool.models["dense"].shapes == {"x": [1, 4]}
         client = triton.InferenceServerClient(f"127.0.0.1:{server.http_port}")
         tensor = triton.InferInput("x", [2, 4], "FP32")
@@ -77,6 +81,44 @@ def test_it_is_served_with_its_labels_and_sizes(tmp_path: Path, caplog: pytest.L
             "config.pbtxt says platform 'tensorrt_plan'; networks of ONNX Runtime alone are served"
         )
         assert ask(server, "GET", "/v2/models/dense/ready", ADMIN)[0] == 200, "as before"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("", []),
+        ("max_batch_size: 2000000000", ["max_batch_size 2000000000 of config.pbtxt is what"]),
+        ('input { name: "x" data_type: TYPE_INT64 }', ["'x' is INT64; the network's is FP32"]),
+        ('output { name: "y" data_type: TYPE_STRING }', ["'y' is BYTES; the network's is FP32"]),
+        (
+            'output { name: "z" data_type: TYPE_FP32 }',
+            ["names 'z', and the network has no such tensor; it has x, y"],
+        ),
+        ('output { name: "y" data_type: TYPE_FP32 }', []),
+    ],
+)
+def test_what_does_not_hold_is_named(
+    tmp_path: Path, config: str, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A number of rows and a type that is another were dropped without a word."""
+    repository(tmp_path / "models", config)
+    with caplog.at_level(logging.WARNING), running(tmp_path, models_dir=tmp_path / "models") as server:
+        assert load(server, "dense")[0] == 200
+        told = [text for text in caplog.messages if text.startswith("network 'dense': ")]
+        assert len(told) == len(said) and all(one in text for one, text in zip(said, told, strict=True))
+        rows = ask(server, "GET", "/v2/models/dense/config", ADMIN)[1]["max_batch_size"]
+        assert 8 < rows < 2_000_000_000, "as many as fit"
+
+
+def test_rows_of_a_network_without_batches(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    home = repository(tmp_path / "models", "max_batch_size: 8")
+    graph = "g (float[2] x) => (float[2] y) { y = Add (x, x) }"
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + graph)
+    (home / "1" / "model.onnx").write_bytes(model.SerializeToString())
+    with caplog.at_level(logging.WARNING), running(tmp_path, models_dir=tmp_path / "models") as server:
+        assert load(server, "dense")[0] == 200
+        assert any("max_batch_size 8 of config.pbtxt does not hold: " in said for said in caplog.messages)
+        assert ask(server, "GET", "/v2/models/dense/config", ADMIN)[1]["max_batch_size"] == 0
 
 
 def test_all_of_it_is_loaded_at_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -258,7 +300,9 @@ def test_what_a_toml_file_says_goes_before_it(tmp_path: Path) -> None:
     home = repository(tmp_path)
     own = Beside({"x": [2, 4]}, empty=True, labels={"z": "z.txt"})
     labels = {"y": str(home / "classes.txt"), "z": "z.txt"}
-    assert with_tritons(own, home / "config.toml") == Beside({"x": [2, 4]}, True, labels, newest=1)
+    assert with_tritons(own, home / "config.toml") == Beside(
+        {"x": [2, 4]}, True, labels, newest=1, types={"x": "FP32", "y": "FP32"}, most_rows=8
+    )
     (home / "config.pbtxt").unlink()
     assert with_tritons(own, home / "config.toml") is own
     assert with_tritons(own, tmp_path / "dense.toml") is own and with_tritons(own, None) is own

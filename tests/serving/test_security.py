@@ -23,11 +23,11 @@ from eunomia.serving.protocol.errors import Unauthenticated
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.connection import connect
 from eunomia.serving.tenants.database import DatabaseDirectory
-from eunomia.serving.tenants.grants import Grant, StaticDirectory
+from eunomia.serving.tenants.grants import Grant, StaticDirectory, hash_key
 from eunomia.serving.visit import Caller
 from tests.certificates import self_signed
 from tests.patience import PATIENCE_S
-from tests.serving.live import ADMIN, GOLD, running
+from tests.serving.live import ADMIN, GOLD, SILVER, running
 from tests.serving.made_up import said
 from tests.serving.process import process, write_server
 
@@ -132,6 +132,28 @@ def answer(call: Any, message: Any, name: str, key: str | None) -> Any:
     except grpc.RpcError as error:
         return error.code()
     return grpc.StatusCode.OK
+
+
+@pytest.mark.parametrize("anonymous", [False, True])
+def test_a_key_that_may_not_use_a_network_does_not_hear_whether_it_is_ready(
+    tmp_path: Path, anonymous: bool
+) -> None:
+    """As it was, readiness told each tenant which networks others have; without a key, probes ask of all."""
+    grants = [Grant("gold"), Grant("silver", models=frozenset({"other"}))]
+    directory = StaticDirectory(grants, {hash_key(GOLD): "gold", hash_key(SILVER): "silver"})
+    with running(tmp_path, directory=directory, anonymous=anonymous) as live:
+        for path in ("/v2/models/small/ready", "/v2/models/small/versions/1/ready"):
+            found = [http_status(live, "GET", path, bearer(key) if key else {}) for key in (GOLD, SILVER, "")]
+            assert found == [200, 404, 200]
+        named = http_status(live, "GET", "/v2/models/small/ready", {"x-tenant-id": "silver"})
+        assert named == (404 if anonymous else 200)
+        with grpc.insecure_channel(f"127.0.0.1:{live.grpc_port}") as channel:
+            ready = stubs.GRPCInferenceServiceStub(channel).ModelReady
+            codes = [
+                answer(ready, pb.ModelReadyRequest(name="small"), "ModelReady", key)
+                for key in (GOLD, SILVER, None)
+            ]
+        assert codes == [grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OK]
 
 
 def test_a_name_alone_makes_nobody_an_administrator(tmp_path: Path) -> None:

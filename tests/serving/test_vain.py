@@ -182,13 +182,13 @@ def test_large_outputs_leave_room_for_others() -> None:
         answers.room_for(a, 16 * MIB)
     first = answers.room_for(a, 7 * MIB)
     with pytest.raises(
-        Crowded, match=r"tenant 'a' has 7340032 bytes of answers .* 9437184 are free, and none may"
+        Crowded, match=r"tenant 'a' has 7340032 bytes of answers .* holds 3145728 more: none may hold"
     ):
         answers.room_for(a, 3 * MIB)
     second = answers.room_for(b, 7 * MIB)
     with pytest.raises(Refused, match="memory for tensors is full"):
         answers.room_for(c, 2 * MIB)
-    with pytest.raises(ArenaFull, match="some are for small tensors"):
+    with pytest.raises(ArenaFull, match="some room is for small tensors"):
         arena.allocate(2 * MIB)
     small = [arena.allocate(MIB // 2) for _ in range(4)]
     for slot in [first, second, *small]:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Cancelled, Crowded, NoRoom, Refused, ServingError, Unavailable
 
+T = TypeVar("T")
 log = logging.getLogger("eunomia.serving")
 AGAIN_S = 0.1
 
@@ -188,7 +189,7 @@ class Answers:
         if held and held + size > free:
             raise Crowded(
                 f"tenant '{tenant}' has {held} bytes of answers in the server's memory for tensors, and this one holds "
-                f"{size} more; {free} are free, and none may hold more than is left for the others",
+                f"{size} more: none may hold more than is left for the others",
                 retry_after_s=AGAIN_S,
             )
         try:
@@ -263,9 +264,9 @@ class Answers:
         """Whether any is on its way out of the arena."""
         return self._copying.under_way > 0
 
-    async def beside(self, work: Callable[[], None]) -> None:
-        """Behind the outputs that are being copied; raises what ``work`` raises."""
-        await self._copying.beside(work)
+    async def beside(self, work: Callable[[], T]) -> T:
+        """Behind the outputs that are being copied; returns and raises what ``work`` does."""
+        return await self._copying.beside(work)
 
     def close(self) -> None:
         """What is being copied is copied to its end."""

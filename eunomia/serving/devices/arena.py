@@ -68,9 +68,7 @@ class Arena:
         """The first piece that is large enough; raises ArenaFull. What is not small leaves some room for others."""
         need = _pages(max(size, 1))
         if need > SMALL and self.free_bytes - need < self.room_bytes - self.most_bytes:
-            raise ArenaFull(
-                f"{size} bytes wanted, {self.free_bytes} free, of which some are for small tensors"
-            )
+            raise ArenaFull(f"{size} bytes are wanted, and some room is for small tensors")
         for n, (offset, length) in enumerate(self._free):
             if length >= need:
                 if length == need:
@@ -79,7 +77,7 @@ class Arena:
                     self._free[n] = (offset + need, length - need)
                 self.free_bytes -= need
                 return Slot(offset, need)
-        raise ArenaFull(f"{size} bytes wanted, {self.free_bytes} free")
+        raise ArenaFull(f"{size} bytes are wanted")
 
     def release(self, slot: Slot) -> None:
         """Give a piece back; it joins its free neighbours. Raises ValueError for one that is free already."""

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from eunomia.serving.devices.strings import Strings, Value
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError, Unavailable
 
+T = TypeVar("T")
 log = logging.getLogger("eunomia.serving")
 AT_ONCE_BYTES = 512 * 1024  # of outputs that the event loop copies itself
 AT_ONCE_IN_BYTES = 1024 * 1024  # of inputs: their place in the arena is no fresh memory
@@ -104,9 +106,9 @@ class Copying:
                 work = loop.run_in_executor(self._out(), part.copied)
                 work.add_done_callback(partial(_handed, over, part))
 
-    async def beside(self, work: Callable[[], None]) -> None:
-        """In the thread of answers; raises what ``work`` raises."""
-        await asyncio.get_running_loop().run_in_executor(self._out(), work)
+    async def beside(self, work: Callable[[], T]) -> T:
+        """In the thread of answers; returns and raises what ``work`` does."""
+        return await asyncio.get_running_loop().run_in_executor(self._out(), work)
 
     def _out(self) -> ThreadPoolExecutor:
         if self._thread is None:

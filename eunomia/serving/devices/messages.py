@@ -48,6 +48,7 @@ class Ports(TypedDict):
     ``unranked``: names of inputs of which nobody says how many axes they have: one is taken. ``axes``: of each input,
     what the file calls its axes. ``labels``: of outputs, the names of their classes. ``reshapes``: of ports that
     clients see in another shape than the network has, both. ``formats``: of inputs, how pictures lie in them.
+    ``most_rows``: of a request, as clients shall hear it; 0 = as many as fit.
     """
 
     inputs: list[Port]
@@ -57,6 +58,7 @@ class Ports(TypedDict):
     axes: NotRequired[dict[str, list[str]]]
     labels: NotRequired[Mapping[str, Sequence[str]]]
     formats: NotRequired[Mapping[str, str]]
+    most_rows: NotRequired[int]
     reshapes: NotRequired[Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]]
 
 

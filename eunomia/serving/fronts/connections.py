@@ -84,7 +84,7 @@ class _Seen:
     secure: bool
     since_s: float
     served: bool = False
-    party: str = STRANGERS  # the tenants of its requests with a valid key, or a group of newcomers
+    party: str = STRANGERS  # a tenant of its requests with a valid key, or a group of newcomers
     content: Content | None = None
     began_s: float = 0.0
 
@@ -168,15 +168,20 @@ class Connections:
         if (seen := self._seen.get(connection)) is not None:
             seen.since_s = math.inf if turn else time.monotonic()
 
-    def knows(self, connection: Connection, tenant: str) -> None:
-        """A request on it has a valid key of this tenant's."""
-        if (seen := self._seen.get(connection)) is not None and seen.party != tenant:
-            self._parties.leave(seen.party, seen.address, connection)
-            seen.party = tenant
-            self._places.shown(seen.address, tenant)
-            self._parties.join(tenant, seen.address, connection)
+    def knows(self, connection: Connection, tenants: str) -> None:
+        """Requests on it have valid keys of these tenants': it joins the smallest of their parties."""
+        seen = self._seen.get(connection)
+        if seen is None:
+            return
+        before = seen.party
+        party = group_of(tenants, lambda one: self._parties.size(one) + (one != before))
+        if party != before:
+            self._parties.leave(before, seen.address, connection)
+            seen.party = party
+            self._places.shown(seen.address, party)
+            self._parties.join(party, seen.address, connection)
             if seen.content is not None:
-                self._parties.ask(tenant, seen.address, connection)
+                self._parties.ask(party, seen.address, connection)
 
     def begun(self, connection: Connection, content: Content) -> None:
         """A request has come; its body follows."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from eunomia.serving.fronts.sizes import Sizes
+from eunomia.serving.tenants.sizes import Sizes
 
 T = TypeVar("T")
 

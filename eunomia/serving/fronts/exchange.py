@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache, partial
@@ -118,16 +118,16 @@ class Exchange:
             return
         try:
             served = self._service.leave(inside)
-            if served.placing is not None:
-                self._task = self._inference.later(self._place(inside.request, served))
+            if served.rest is not None:
+                self._task = self._inference.later(self._write_rest(inside.request, served.rest))
             elif not self._write_now(inside.request, served):
                 self._task = self._inference.later(self._write(inside.request, served))
         except Exception as error:
             self._fail(error)
 
-    async def _place(self, request: InferRequest, served: Served) -> None:
+    async def _write_rest(self, request: InferRequest, rest: Callable[[], Awaitable[Served]]) -> None:
         try:
-            await self._service.placed(served, self.tenant)
+            served = await rest()
         except Exception as error:
             self._fail(error)
         else:
@@ -221,15 +221,16 @@ class HttpExchange(Exchange):
         model, version, left = self._model, self._version, self._head.size - len(header)
         come = Beginning(
             (model, version, header, left), model,
-            lambda: read_request(model, version, header, Coming(left)), partial(is_plain, header),
+            lambda: read_request(model, version, header, Coming(left), tenant=self.tenant), partial(is_plain, header),
         )  # fmt: skip
         self._inference.foresight.foresee(come, self._caller, self.tenant)
         self._header = header
 
     def _read_now(self, body: Scattered) -> InferRequest | None:
         if 0 < len(self._header) <= min(AT_ONCE_BYTES, self._inference.json.most_bytes):
-            return read_request(self._model, self._version, self._header, body[len(self._header) :])
-        return self._inference.json.read_now(self._model, self._version, body, self._length)
+            raw = body[len(self._header) :]
+            return read_request(self._model, self._version, self._header, raw, tenant=self.tenant)
+        return self._inference.json.read_now(self._model, self._version, body, self._length, self.tenant)
 
     async def _read(self, body: Scattered) -> InferRequest:
         whole = memoryview(body.joined()) if len(body) < LARGE else await asyncio.to_thread(body.whole)

@@ -18,6 +18,7 @@ from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest, SharedRegion
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
+from eunomia.serving.tenants.kept import Kept
 from eunomia.serving.visit import Caller
 
 WORTH = 256 * 1024  # bytes of a body that is worth it
@@ -59,11 +60,11 @@ class Foresight:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: dict[tuple[str | bytes | int, ...], _Fits] = {}
+        self._known = Kept[_Fits](KEPT)
 
     def foresee(self, come: Beginning, caller: Caller, tenant: str) -> None:
         """Raises ServingError where it is in vain; that counts for the tenant."""
-        known = self._known.get(come.said)
+        known = self._known.find(tenant, come.said)
         if known is not None and self._same(known, caller):
             return
         with reading(self._service, tenant, come.model):
@@ -77,10 +78,8 @@ class Foresight:
             self._service.refused(grant, request.model, error, request.request_id)
             raise
         if come.may_stay():
-            if len(self._known) >= KEPT:
-                self._known.clear()
             fits = _Fits(request.model, request.version, request.parameters, grant, ports)
-            self._known[come.said] = fits
+            self._known.keep(tenant, come.said, fits)
 
     def _same(self, known: _Fits, caller: Caller) -> bool:
         service = self._service

@@ -41,7 +41,7 @@ class Hearing:
         """It is not read for now."""
         if (gone := self._standing.get(descriptor)) is not None:  # without a word
             self.forget(gone)
-        group = group_of(who)
+        group = group_of(who, self._sizes.__getitem__)
         if (silent := self._groups.get(group)) is None:
             silent = self._groups[group] = ready()
             self._loop.add_reader(silent.fileno(), self._look, group)

@@ -215,7 +215,8 @@ class HttpFront:
         )
 
     async def _model_ready(self, http: web.Request) -> web.Response:
-        entry = self.service.repository.entry(http.match_info["model"], http.match_info.get("version", ""))
+        name, version = http.match_info["model"], http.match_info.get("version", "")
+        entry = self.service.readiness(caller_of(http), name, version)
         ready = entry.state == "READY"
         return web.json_response({"name": entry.name, "ready": ready}, status=200 if ready else 503)
 

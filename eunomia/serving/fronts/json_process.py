@@ -53,17 +53,17 @@ class JsonProcess:
         self, model: str, version: str, body: memoryview, header_bytes: int | None, tenant: str
     ) -> InferRequest:
         """An HTTP body; raises BadRequest, TooLarge, Refused or Unavailable."""
-        if (request := self.read_now(model, version, body, header_bytes)) is not None:
+        if (request := self.read_now(model, version, body, header_bytes, tenant)) is not None:
             return request
         header, raw = split_uncopied(body, header_bytes)
         if len(header) <= SMALL_BYTES:
             await self.rounds.turn(tenant)
-            return read_request(model, version, bytes(header), raw)
+            return read_request(model, version, bytes(header), raw, tenant=tenant)
         rest, numbers = await self.take_out("read", header, tenant)
         return read_request(model, version, rest, raw, numbers)
 
     def read_now(
-        self, model: str, version: str, body: memoryview | Scattered, header_bytes: int | None
+        self, model: str, version: str, body: memoryview | Scattered, header_bytes: int | None, tenant: str
     ) -> InferRequest | None:
         """An HTTP body with little JSON, None if there is more; raises BadRequest or TooLarge."""
         size = len(body) if header_bytes is None else min(header_bytes, len(body))
@@ -72,9 +72,9 @@ class JsonProcess:
                 f"the JSON has {size} bytes; at most {self.most_bytes} are taken (max_json_mib): send raw tensors "
                 "(binary_data_size)"
             )
-        return (
-            read_request(model, version, *split_body(body, header_bytes)) if size <= AT_ONCE_BYTES else None
-        )
+        if size > AT_ONCE_BYTES:
+            return None
+        return read_request(model, version, *split_body(body, header_bytes), tenant=tenant)
 
     async def inflate(self, packed: bytes | memoryview, most: int, tenant: str) -> bytes | memoryview:
         """What was packed; raises TooLarge, BadRequest, Refused or Unavailable."""

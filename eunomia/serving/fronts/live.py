@@ -11,6 +11,7 @@ from itertools import islice
 from aiohttp import web
 
 from eunomia.core.data import Json
+from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.openapi import operation
 from eunomia.serving.observe.twin import exported
@@ -86,24 +87,37 @@ def page_text() -> str:
 
 
 def state_of(service: Service, only: str | None) -> Json:
-    """All that the page shows; without the names of other tenants than ``only``, if that is not None."""
+    """What the page shows: all, or of the tenant ``only`` its own, and a coarse share of all others."""
     dispatcher, now_s = service.pool.dispatcher, service.clock.now_s()
+    agreements, history = dispatcher.agreements, service.books.history
 
-    def name(tenant: str) -> str:
-        return tenant if only in (None, tenant) else "others"
+    def shown(tenant: object) -> bool:
+        return only in (None, tenant)
 
-    waiting = Counter(dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs())
-    history = service.books.history
-    last = islice(reversed(history.runs), MOST_RUNS)
-    runs = [r for r in last if r.end_s > now_s - SHOWN_S][::-1]
+    def running(lane: Lane) -> str | None:
+        tenant = agreements[lane.job.pair].tenant if lane.job else None
+        return tenant if shown(tenant) else None
+
+    waiting = Counter(agreements[job.pair].tenant for job in dispatcher.waiting.jobs())
+    last = islice((run for run in reversed(history.runs) if shown(run.tenant)), MOST_RUNS)
+    runs = [run for run in last if run.end_s > now_s - SHOWN_S][::-1]
+    lanes = list(zip(service.pool.devices, dispatcher.lanes, strict=True))
+    if only is None:
+        of_all: Json = {
+            "preemptions": dispatcher.preemptions,
+            "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
+            "others_share": None,
+            "fallbacks": dict(service.fallbacks()),
+        }
+    else:
+        share = history.busy.others(only, now_s, len(lanes))
+        of_all = {"preemptions": None, "arena_free_share": None, "others_share": share, "fallbacks": {}}
     return {
         "now_s": now_s,
         "policy": service.policy_name,
         "draining": service.draining,
-        "front_end": service.books.front.facts(),
-        "pairs": [
-            pair for pair in _pairs(service, waiting, now_s) if name(str(pair["tenant"])) == pair["tenant"]
-        ],
+        "front_end": service.books.front.facts(coarse=only is not None),
+        "pairs": [pair for pair in _pairs(service, waiting, now_s) if shown(pair["tenant"])],
         "devices": [
             {
                 "name": device.spec.name,
@@ -111,28 +125,16 @@ def state_of(service: Service, only: str | None) -> Json:
                 "restarts": max(device.restarts, 0),
                 "pid": device.pid if only is None else None,
                 "stands_by": device.stands_by,
-                "busy_s": lane.busy_s,
-                "running": name(dispatcher.agreements[lane.job.pair].tenant) if lane.job else None,
+                "busy_s": lane.busy_s if only is None else None,
+                "running": running(lane),
             }
-            for device, lane in zip(service.pool.devices, dispatcher.lanes, strict=True)
+            for device, lane in lanes
         ],
-        "runs": [
-            [
-                r.device,
-                name(r.tenant),
-                r.model if name(r.tenant) == r.tenant else "",
-                r.start_s,
-                r.end_s,
-                r.preempted,
-            ]
-            for r in runs
-        ],
-        "waiting": waiting.total(),
-        "preemptions": dispatcher.preemptions,
-        "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
+        "runs": [[r.device, r.tenant, r.model, r.start_s, r.end_s, r.preempted] for r in runs],
+        "waiting": waiting.total() if only is None else waiting[only],
         "seconds": history.rates(only),
-        "misses": [m for m in reversed(history.misses) if name(str(m["tenant"])) == m["tenant"]],
-        "fallbacks": dict(service.fallbacks()) if only is None else {},
+        "misses": [m for m in reversed(history.misses) if shown(m["tenant"])],
+        **of_all,
     }
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from eunomia.serving.fronts.crowds import Crowd, Crowds
-from eunomia.serving.fronts.sizes import Sizes
 from eunomia.serving.tenants.circle import STRANGERS
+from eunomia.serving.tenants.sizes import Sizes
 
 T = TypeVar("T")
 

@@ -25,6 +25,7 @@ from eunomia.serving.http2.frames import (
 )
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.tenants.bodies import Bodies, Body
+from eunomia.serving.tenants.circle import group_of
 
 CALL_BYTES = 4096  # that a call holds beside its messages
 EACH = 4096  # bytes that a message counts for: clients in Go and C++ answer it with pings and wider windows
@@ -173,11 +174,12 @@ class Outlet:
         if self._waiting and not self.stuck and any(call.window > 0 for call in self._waiting.values()):
             self._go_on_later()
 
-    def stick(self, tenant: str) -> None:
-        """The system takes no more, for the client takes none: what waits holds room of its tenant's, for a while."""
+    def stick(self, tenants: str) -> None:
+        """The system takes no more, for the client takes none: what waits holds room for a while, of one of these."""
         self.stuck = True
         if self._untaken is None and self.transport is not None:
-            self._untaken = self._bodies.leaving(tenant)
+            payer = group_of(tenants, lambda one: self._bodies.held.get(one, 0))
+            self._untaken = self._bodies.leaving(payer)
             self._patience = asyncio.get_running_loop().call_later(self._most_s, self.transport.abort)
             try:
                 self._untaken.need(self.transport.get_write_buffer_size())

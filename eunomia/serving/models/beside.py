@@ -27,6 +27,8 @@ class Beside:
     reshapes: Mapping[str, Reshape] = field(
         default_factory=dict
     )  # of tensors, as clients see them and as they are
+    types: Mapping[str, str] = field(default_factory=dict)  # of tensors, as config.pbtxt has them
+    most_rows: int = 0  # of a request, as clients shall hear it; 0 = nobody says
 
     def serves(self, there: Sequence[str], most: int) -> tuple[Sequence[str], str]:
         """Of versions, the newest first, those to be served, and why others are not; ``most``: unless it says more."""

@@ -2,8 +2,9 @@
 
 Taken are the names of classes (``label_filename``), which versions are served (``version_policy``) and the shapes that
 clients see (``reshape``). So are the file's name (``default_model_filename``) and, as sizes of the trial, dims without
-a free axis. Devices, batches and deadlines are the server's own affair, so that what is said of those is left out, and
-the log names it. Networks that are none of ONNX Runtime's, or keep something from request to request, do not load.
+a free axis. Clients hear ``max_batch_size``, where it is less than fits. Devices, batches and deadlines are the
+server's own affair, so that what is said of those is left out, and the log names it. Networks that are none of ONNX
+Runtime's, or keep something from request to request, do not load.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eunomia.core.errors import ConfigError
+from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.models.beside import Beside
 from eunomia.serving.protocol.reshape import Reshape
 
@@ -62,6 +64,8 @@ def read_pbtxt(path: Path) -> Beside:
         dims=bool(shapes),
         formats=_formats(config),
         reshapes=_reshapes(config),
+        types=_types(config),
+        most_rows=max(config.max_batch_size, 0),
     )
 
 
@@ -104,6 +108,18 @@ def _must_be_onnx(config: ModelConfig) -> None:
         raise ConfigError(
             "config.pbtxt says decoupled: a request gets one answer here, neither more nor none"
         )
+
+
+def _types(config: ModelConfig) -> dict[str, str]:
+    """Of inputs and outputs, as the protocol names them."""
+    from tritonclient.grpc.model_config_pb2 import DataType
+
+    names = {
+        port.name: DataType.Name(port.data_type).removeprefix("TYPE_")
+        for port in (*config.input, *config.output)
+        if port.data_type
+    }
+    return {name: BYTES if said == "STRING" else said for name, said in names.items()}
 
 
 def _formats(config: ModelConfig) -> dict[str, str]:

@@ -17,6 +17,7 @@ from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.beside import Beside, Reader, nothing, read_beside
+from eunomia.serving.models.doubts import doubts
 from eunomia.serving.models.entry import BETWEEN, UNLOADED, Entry, key_of, ports_of
 from eunomia.serving.models.folder import NAME, Found, look_through
 from eunomia.serving.models.labels import Labels, check_labels, must_lie_in, read_labels
@@ -230,6 +231,8 @@ class Repository:
             labels = await asyncio.to_thread(read_labels, said.labels)
             ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
             entry.ports = self._seen(entry, labels, ports, said)
+            for doubt in doubts(entry, entry.ports, said):
+                log.warning("network '%s': %s", entry.key, doubt)
             entry.shapes, entry.empty, entry.labels = said.shapes, said.empty, said.labels
         entry.state, entry.reason = "READY", ""
 
@@ -267,15 +270,20 @@ class Repository:
         """As clients see it. One that serves goes on, as it has just been loaded. Raises ConfigError."""
         try:
             check_labels(labels, [port["name"] for port in ports["outputs"]])
-            return {**presented(ports, said.reshapes), "labels": labels, "formats": said.formats}
+            seen = presented(ports, said.reshapes)
+            return {**seen, "labels": labels, "formats": said.formats, "most_rows": said.most_rows}
         except ConfigError:
             if entry.ports is None:
                 self._pool.unload(entry.key)
             else:
                 with suppress(ConfigError):
                     ports = presented(ports, entry.ports.get("reshapes", {}))
-                formats = entry.ports.get("formats", {})
-                entry.ports = {**ports, "labels": entry.ports.get("labels", {}), "formats": formats}
+                entry.ports = {
+                    **ports,
+                    "labels": entry.ports.get("labels", {}),
+                    "formats": entry.ports.get("formats", {}),
+                    "most_rows": entry.ports.get("most_rows", 0),
+                }
             raise
 
     def away(self, key: str, why: str) -> None:

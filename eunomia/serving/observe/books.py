@@ -96,7 +96,7 @@ class Books:
             self._of(key, tenant).refused()
 
     def _ran(self, run: Run) -> None:
-        self._history.runs.append(run)
+        self._history.ran(run)
         self.use.ran(run)
 
     def _retired(self, request: Retired, now_s: float, wall_s: float) -> None:

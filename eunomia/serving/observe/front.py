@@ -101,11 +101,11 @@ class FrontEnd(Collector):
             f"clients wait before their requests arrive, which no response time here contains; {ADVICE}"
         )
 
-    def facts(self) -> Json:
-        """For people and their programs."""
+    def facts(self, *, coarse: bool = False) -> Json:
+        """For people and their programs; ``coarse``: so that nobody sees in them what one other client does."""
         return {
-            "busy": round(self.busy, 3),
-            "late_ms": round(self.late_s * 1e3, 1),
+            "busy": round(self.busy, 1 if coarse else 3),
+            "late_ms": round(self.late_s * 1e3, -1 if coarse else 1),
             "full": bool(self.remark),
             "remark": self.remark,
         }

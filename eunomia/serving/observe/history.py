@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eunomia.core.data import Json
+from eunomia.serving.observe.busy import Busy
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.strain import Strain
 from eunomia.serving.protocol.errors import InputRefused
@@ -33,9 +34,15 @@ class History:
     strain: Strain
     runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS))
     misses: deque[Json] = field(default_factory=lambda: deque(maxlen=MISSES))
+    busy: Busy = field(default_factory=Busy)
     seconds: deque[tuple[int, dict[str, list[int]]]] = field(
         default_factory=lambda: deque(maxlen=RATES)
     )  # each with hits and misses by tenant
+
+    def ran(self, run: Run) -> None:
+        """Note one run."""
+        self.runs.append(run)
+        self.busy.ran(run.tenant, run.start_s, run.end_s)
 
     def rates(self, only: str | None) -> list[list[int]]:
         """Of each second, hits and misses of one tenant, or of all."""

@@ -10,9 +10,9 @@ MOST_ROWS = 2**31 - 1  # what the protocol's field holds
 
 
 def most_rows(ports: Ports, most_bytes: int) -> int:
-    """Rows of the largest batch that fits; 0 = a network without batches, or whose rows have no one size."""
+    """Rows of the largest batch, as clients hear it; 0 = a network without batches, or whose rows have no one size."""
     row = _row_bytes(ports)
-    return min(most_bytes // row, MOST_ROWS) if row else 0
+    return min(most_bytes // row, ports.get("most_rows") or MOST_ROWS) if row else 0
 
 
 def has_batches(ports: Ports) -> bool:

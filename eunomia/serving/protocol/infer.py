@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeVar
 
 from eunomia.core.data import Json
@@ -18,6 +17,7 @@ from eunomia.serving.protocol.numbers import NO_NUMBERS, array_of
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.strings import Bound
+from eunomia.serving.tenants.kept import Kept
 
 MAX_TEXT = 200  # letters of an id, or of a region's name
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
@@ -123,10 +123,11 @@ def read_request(
     header: bytes,
     raw: memoryview | Pieces,
     numbers: Sequence[Value | None] = (),
+    tenant: str = "",
 ) -> InferRequest:
     """JSON part and raw tensors; ``numbers``: of inputs that were taken out of it before. Raises BadRequest."""
     try:
-        form = _form_again(header) if is_plain(header) else _form_of(header)
+        form = _form_again(header, tenant) if is_plain(header) else _form_of(header)
     except BadRequest as error:
         raise BadRequest(
             f"{error}{SHORT.format(len(header), len(header) + len(raw)) if len(raw) else ''}"
@@ -184,7 +185,14 @@ def _form_of(header: bytes) -> Form:
     )
 
 
-_form_again = lru_cache(maxsize=FORMS)(_form_of)  # clients send the same again; nobody changes it
+_forms = Kept[Form](FORMS)  # clients send the same again; nobody changes it
+
+
+def _form_again(header: bytes, tenant: str) -> Form:
+    if (form := _forms.find(tenant, header)) is None:
+        form = _form_of(header)
+        _forms.keep(tenant, header, form)
+    return form
 
 
 def is_plain(header: bytes) -> bool:

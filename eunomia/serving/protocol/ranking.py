@@ -2,6 +2,8 @@
 
 Of a network with batches they are those of each row, of another those of the whole output. Source: Triton's
 documentation, extension_classification, which leaves open which of equal values come: here the first ones.
+
+Unlike Triton, which writes all digits of the largest numbers, this writes those of 1e15 and more with six: ``1e+300``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from eunomia.serving.protocol.batches import has_batches
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import WantedOutput
 
-MOST_VALUES, MOST_TEXTS = 102_400, 1024  # of a request: some two milliseconds of the event loop
+MOST_VALUES, MOST_TEXTS = 102_400, 1024  # of a request
+AT_ONCE_VALUES = 16_384  # that are ranked in the event loop: more beside it
+LONG = 1e15  # numbers that would have more digits than anybody reads
 UNRANKED = (BYTES, "BOOL")
 
 
@@ -45,6 +49,12 @@ def with_classes(
     return {**outputs, **ranked_so}
 
 
+def to_rank(wanted: Sequence[WantedOutput], outputs: Mapping[str, Value]) -> tuple[int, int]:
+    """How many values are to be ranked, and their bytes."""
+    ranked = {output.name: outputs[output.name] for output in wanted if output.classes}
+    return sum(value.size for value in ranked.values()), sum(value.nbytes for value in ranked.values())
+
+
 def check_classes(wanted: WantedOutput, datatype: str) -> None:
     """Whether there are numbers to rank; raises BadRequest."""
     if wanted.classes and datatype in UNRANKED:
@@ -62,10 +72,14 @@ def _table(name: str, output: Value, rows: bool) -> Tensor:
 def _classes(table: Tensor, count: int, rows: bool, labels: Sequence[str]) -> Strings:
     places = largest(table, count)
     values = np.take_along_axis(table, places, 1)
-    form = "{}:{}" if np.issubdtype(table.dtype, np.integer) else "{:f}:{}"
+    text = str if np.issubdtype(table.dtype, np.integer) else _text
     pairs = zip(values.ravel().tolist(), places.ravel().tolist(), strict=True)
-    texts = [form.format(value, place) + _label(labels, place) for value, place in pairs]
+    texts = [f"{text(value)}:{place}{_label(labels, place)}" for value, place in pairs]
     return Strings.of(np.array(texts, object).reshape(places.shape if rows else -1))
+
+
+def _text(value: float) -> str:
+    return f"{value:f}" if -LONG < value < LONG else f"{value:.6g}"
 
 
 def _label(labels: Sequence[str], place: int) -> str:
@@ -79,8 +93,8 @@ def largest(table: Tensor, count: int) -> npt.NDArray[np.intp]:
     if np.issubdtype(table.dtype, np.integer):
         down = np.invert(table)
     else:
-        numbers = table.astype(np.float64)
-        down = np.where(np.isnan(numbers), np.inf, -numbers)
+        down = np.negative(table, dtype=np.promote_types(table.dtype, np.float32))
+        down[np.isnan(down)] = np.inf
     if not 0 < count < down.shape[1]:
         return np.argsort(down, 1, kind="stable")[:, :count]
     last = np.partition(down, count - 1, 1)[:, count - 1, None]

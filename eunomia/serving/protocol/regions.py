@@ -234,8 +234,8 @@ class Regions:
         own = sum(opened.tenant == tenant for opened in self._opened)
         if own >= free:
             raise Refused(
-                f"tenant '{tenant}' has {own} shared memory regions and {max(free, 0)} of {MAX_REGIONS} are free: "
-                "none may have more than are left for the others"
+                f"tenant '{tenant}' has {own} shared memory regions; there are {MAX_REGIONS} for all, and none may "
+                "have more than are left for the others"
             )
 
     def _open(self, tenant: str, key: str, offset: int, size: int) -> _Region:

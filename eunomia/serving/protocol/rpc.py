@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -38,6 +37,7 @@ from eunomia.serving.protocol.pieces import Coming, Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
 from eunomia.serving.protocol.rpc_types import InferMessage, Input, Parameter
 from eunomia.serving.protocol.strings import Bound, contiguous, listed_strings, whole_bytes
+from eunomia.serving.tenants.kept import Kept
 
 CONTENTS = {
     "BOOL": "bool_contents",
@@ -156,9 +156,9 @@ def read_message(
     )
 
 
-def read_again(text: bytes, raw: Sequence[Raw]) -> InferRequest:
+def read_again(text: bytes, raw: Sequence[Raw], tenant: str = "") -> InferRequest:
     """The request whose message is that, beside its raw tensors: most clients send it again. Raises BadRequest."""
-    form = _form_again(text) if len(text) <= KNOWN_BYTES else None
+    form = _form_again(text, tenant) if len(text) <= KNOWN_BYTES else None
     if form is None or len(raw) != sum([one.region is None for one in form.inputs]):
         return read_message(parse_message(text), raw)
     inputs, texts, at = list[InputTensor](), Bound(), 0
@@ -176,9 +176,17 @@ def read_again(text: bytes, raw: Sequence[Raw]) -> InferRequest:
     )
 
 
-@lru_cache(maxsize=FORMS)
-def _form_again(text: bytes) -> Form | None:
+_forms = Kept[Form](FORMS)
+
+
+def _form_again(text: bytes, tenant: str) -> Form | None:
     """None = it holds numbers one by one; raises BadRequest."""
+    if (form := _forms.find(tenant, text)) is None and (form := _form_of(text)) is not None:
+        _forms.keep(tenant, text, form)
+    return form
+
+
+def _form_of(text: bytes) -> Form | None:
     message = parse_message(text)
     _bound_tensors(message)
     if any(holds_numbers(entry) for entry in message.inputs):

@@ -76,9 +76,9 @@ class RpcExchange(Exchange):
             return None
         if self._sight.parted is not None:
             text, at = self._sight.parted
-            return read_again(text, [body[at:]])
+            return read_again(text, [body[at:]], self.tenant)
         rest, raw = split_message(body, self._inference.json.most_bytes)
-        return read_again(bytes(rest.joined()), raw) if len(rest) <= AT_ONCE_BYTES else None
+        return read_again(bytes(rest.joined()), raw, self.tenant) if len(rest) <= AT_ONCE_BYTES else None
 
     async def _read(self, body: Pieces) -> InferRequest:
         if self._packed:
@@ -104,7 +104,7 @@ async def read_beside(body: Pieces, json: JsonProcess, tenant: str) -> InferRequ
     rest, raw = split_message(body, json.most_bytes)
     if len(rest) <= SMALL_BYTES:
         await json.rounds.turn(tenant)
-        return read_again(bytes(rest.joined()), raw)
+        return read_again(bytes(rest.joined()), raw, tenant)
     whole = rest.joined() if len(rest) < LARGE else await asyncio.to_thread(rest.whole)
     left, numbers = await json.take_out("rpc", whole, tenant)
     return read_message(parse_message(left), raw, numbers)

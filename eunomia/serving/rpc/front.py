@@ -135,7 +135,7 @@ class GrpcFront:
         return pb.ServerMetadataResponse(name="eunomia", version=__version__, extensions=extensions)
 
     def ModelReady(self, request: Versioned, call: Call) -> Response:  # noqa: N802, D102
-        entry = self.service.repository.entry(request.name, request.version)
+        entry = self.service.readiness(caller_of(call), request.name, request.version)
         return pb.ModelReadyResponse(ready=entry.state == "READY")
 
     def ModelMetadata(self, request: Versioned, call: Call) -> Response:  # noqa: N802, D102

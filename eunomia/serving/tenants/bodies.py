@@ -119,8 +119,8 @@ class Bodies:
         held = self.held.get(tenant, 0)
         if size > self._free or (held and held + size > self._free - size):
             raise Refused(
-                f"{whose(tenant)} {held} bytes of requests and answers on their way, and {size} more would come; "
-                f"{self._free} are free, and none may hold more than is left for the others",
+                f"{whose(tenant)} {held} bytes of requests and answers on their way, and {size} more would come: "
+                "none may hold more than is left for the others",
                 retry_after_s=AGAIN_S,
             )
 

@@ -4,16 +4,21 @@ Tenants go in turn, one piece of work each. All strangers together are one tenan
 in turn within it: with a thousand addresses somebody without a key gets the share of one tenant. So are newcomers at
 addresses of a tenant's, who have not shown its key yet: a tenant that makes a connection for each request waits for no
 stranger, and strangers at its address do not wait as the tenant.
+
+A connection with keys of several tenants, as a proxy's, goes in the turn of one of them: whose turn comes first for it.
+There such connections have a queue beside the tenant's own. So tenants that mix their keys have no more turns than each
+had alone. A proxy does not wait behind all that one of its tenants sends elsewhere.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 STRANGERS = "()"  # no tenant has such a name
+TOGETHER = "+"  # between the names of tenants that share a connection; in none of them
 
 
 def stranger_at(address: str) -> str:
@@ -26,8 +31,10 @@ def newcomer_at(address: str, tenant: str) -> str:
     return f"{tenant}({address})"
 
 
-def group_of(who: str) -> str:
-    """The tenant, its newcomers, or all strangers."""
+def group_of(who: str, has: Callable[[str], int] = lambda group: 0) -> str:
+    """The tenant, its newcomers, or all strangers; of several tenants the first that ``has`` least."""
+    if TOGETHER in who:
+        return min(who.split(TOGETHER), key=has)
     whose, newcomer, _ = who.partition("(")
     return f"{whose}()" if newcomer else who
 
@@ -40,9 +47,16 @@ class Circle(Generic[T]):
         self._of: dict[str, dict[str, deque[T]]] = {}
 
     def join(self, who: str, one: T) -> None:
-        """At the end of the queue of ``who``."""
-        self._of.setdefault(group_of(who), {}).setdefault(who, deque()).append(one)
+        """At the end of the queue of ``who``, or of all those that share a connection in that group."""
+        group = group_of(who, self._turns_until_together)
+        queue = TOGETHER if TOGETHER in who else who
+        self._of.setdefault(group, {}).setdefault(queue, deque()).append(one)
         self.total += 1
+
+    def _turns_until_together(self, group: str) -> int:
+        """Turns of the group before one that joins those who share connections."""
+        queues = self._of.get(group, {})
+        return len(queues) * (1 + len(queues.get(TOGETHER, ())))
 
     @property
     def groups(self) -> Sequence[str]:

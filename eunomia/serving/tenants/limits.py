@@ -114,8 +114,8 @@ class Limits:
         state = self._states[grant.name]
         if state.held_bytes and state.held_bytes + size > free_bytes:
             raise Refused(
-                f"tenant '{grant.name}' has {state.held_bytes / MIB:.1f} MiB of tensors in the server and "
-                f"{free_bytes / MIB:.1f} are free: none may hold more than is left for the others",
+                f"tenant '{grant.name}' has {state.held_bytes / MIB:.1f} MiB of tensors in the server, and "
+                f"{size / MIB:.1f} more would come: none may hold more than is left for the others",
                 retry_after_s=0.1,
             )
         state.held_bytes += size

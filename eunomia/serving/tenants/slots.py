@@ -26,7 +26,7 @@ class Slots:
         """A place; raises Refused when there is none for this tenant."""
         if not self._fits(tenant):
             raise Refused(
-                f"tenant '{tenant}' has {self.held.get(tenant, 0)} {self._what} open and {self.free} are free: "
+                f"tenant '{tenant}' has {self.held.get(tenant, 0)} {self._what} open: "
                 "none may hold more than are left for the others",
                 retry_after_s=AGAIN_S,
             )

@@ -688,7 +688,9 @@ def test_a_batch_runs_together_and_is_counted_as_many() -> None:
     replay.clock.time_s = end_s
     replay.dispatcher.done(device, 1)
     replay.dispatcher.decide()
-    assert [j.payload for j in jobs[1].together] == [2, 4], "neither what came for another file nor what is uneven"
+    assert [j.payload for j in jobs[1].together] == [2, 4], (
+        "neither what came for another file nor what is uneven"
+    )
     assert jobs[3].row >= 0 and math.isnan(jobs[3].start_s)
 
 

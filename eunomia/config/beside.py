@@ -14,10 +14,11 @@ from eunomia.config.trial_shapes import TrialShapes, check_sizes
 
 
 class BesideConfig(Section):
-    """Three keys of ``[[network]]``; the others follow from the file's place."""
+    """Four keys of ``[[network]]``; the others follow from the file's place."""
 
     shapes: TrialShapes = Field(default_factory=dict)
     empty: bool | None = None
+    rows_apart: bool | None = None
     labels: dict[str, FilePath] = Field(default_factory=dict)
 
     @model_validator(mode="after")

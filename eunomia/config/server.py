@@ -106,9 +106,8 @@ class NetworkConfig(Section):
     onnx: FilePath | None = None
     builtin: Literal["mobilenet-v2", "resnet50"] | None = None
     shapes: TrialShapes = Field(default_factory=dict)  # of inputs with free sizes, for the trial run
-    empty: bool | None = (
-        None  # inputs may be empty behind the first axis; None = where a trial of the sizes ran
-    )
+    empty: bool | None = None  # inputs may be so behind the first axis; None = where a trial of the sizes ran
+    rows_apart: bool | None = None  # each row is answered as if it were alone; None = where that is proven
     labels: dict[str, FilePath] = Field(
         default_factory=dict
     )  # of outputs: a text file with a label a line, as Triton's label_filename

@@ -96,9 +96,9 @@ def test_what_is_wrong_beside_a_network_is_named_and_the_old_one_serves_on(tmp_p
         for text, said in (
             (
                 "shape = { x = [1] }",
-                "unknown key 'shape'; did you mean 'shapes'? it takes: shapes, empty, labels",
+                "unknown key 'shape'; did you mean 'shapes'? it takes: shapes, empty, rows_apart, labels",
             ),
-            ('onnx = "other.onnx"', "unknown key 'onnx'; it takes: shapes, empty, labels"),
+            ('onnx = "other.onnx"', "unknown key 'onnx'; it takes: shapes, empty, rows_apart, labels"),
             ("empty = 1", "empty is 1; it must be true or false"),
             ("empty = ", "is not valid TOML"),
             ("shapes = { z = [1, 2, 4] }", "shapes names 'z', which is no input"),

@@ -678,6 +678,8 @@ def test_a_batch_runs_together_and_is_counted_as_many() -> None:
         for n, b in enumerate([1, 1, 2, 3, 1])
     ]
     jobs.append(Job(pair, loaded_anew, 0.0, 11.5, group="g", payload=5))
+    uneven = (("a", (1, 4)), ("b", (2, 4)))  # rows of others' would come to lie beside its own
+    jobs.append(Job(pair, network, 0.0, 11.7, batch=1, group="g", payload=6, shapes=uneven))
     for job in jobs:
         replay.dispatcher.arrive(job)
     # The first starts alone at once; then the earliest deadline takes those that fit into four rows with it.
@@ -686,7 +688,9 @@ def test_a_batch_runs_together_and_is_counted_as_many() -> None:
     replay.clock.time_s = end_s
     replay.dispatcher.done(device, 1)
     replay.dispatcher.decide()
-    assert [j.payload for j in jobs[1].together] == [2, 4], "what came for another file is not among them"
+    assert [j.payload for j in jobs[1].together] == [2, 4], (
+        "neither what came for another file nor what is uneven"
+    )
     assert jobs[3].row >= 0 and math.isnan(jobs[3].start_s)
 
 

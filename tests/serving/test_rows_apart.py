@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,10 +14,12 @@ import numpy as np
 import onnx
 import pytest
 
+from eunomia.serving.devices.cutting import PLAN, kept, prepare
 from eunomia.serving.devices.loading import LOAD_S
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.rows import TRIED_S, rows_are_apart
-from tests.serving.live import GOLD, Entry, ask, options, running
+from eunomia.study.serving.server import _beside
+from tests.serving.live import ADMIN, GOLD, Entry, ask, options, running
 from tests.serving.test_loading import Loads
 from tests.serving.test_two_devices import Bench
 
@@ -98,6 +101,82 @@ def test_rows_are_apart_where_each_is_answered_as_alone(text: str, apart: bool, 
     assert rows_are_apart(network) is apart
 
 
+COMPRESSED = (
+    "(float[n, 4] x) => (float[n, 2] y) <bool[4] c = {1, 0, 1, 0}> { y = Compress <axis = 1> (x, c) }"
+)
+BELOW_ZERO = FLAT + "{ z = Sub (x, x) l = Min (x, z) m = ReduceMin <axes = [0]> (l) y = Add (x, m) }"
+LOUDEST_SO_FAR = (
+    FLAT + "{ a = Abs (x) m = ReduceMax <axes = [1]> (a) t = Transpose (m) u = Unsqueeze (t, row_axis) "
+    "p = MaxPool <kernel_shape = [50], pads = [49, 0]> (u) s = Squeeze (p, row_axis) v = Transpose (s) y = Div (x, v) }"
+)
+
+
+@pytest.mark.parametrize("text", [BELOW_ZERO, LOUDEST_SO_FAR], ids=["below zero", "loudest so far"])
+def test_rows_below_zero_and_the_largest_first_are_tried_too(text: str, tmp_path: Path) -> None:
+    """Three rows above zero, each larger than the last, were answered as alone; so it seemed of others."""
+    network = load_network(str(written(tmp_path, text)), str(tmp_path), {}, 1e-3)
+    assert network.together and not rows_are_apart(network), "the graph says so"
+    assert not rows_are_apart(network, vouched=True), "and so does the trial"
+
+
+@pytest.mark.parametrize("text", [COMPRESSED, TOGETHER["mean of all rows"]])
+def test_an_operator_vouches_for_what_no_graph_proves(
+    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Unless three rows say the contrary, which the log says."""
+    apart = text is COMPRESSED
+    folder = tmp_path / "models"
+    folder.mkdir()
+    words = (
+        ("", False),
+        ("rows_apart = true", apart),
+        ("rows_apart = false", False),
+        ("rows_apart = true", apart),
+    )
+    written(folder, text)
+    with running(tmp_path, models_dir=folder, beside=_beside) as server, caplog.at_level(logging.INFO):
+        for said, wanted in words:
+            caplog.clear()
+            (folder / "net.toml").write_text(said)
+            assert ask(server, "POST", "/v2/repository/models/net/load", ADMIN)[0] == 200
+            index = server.pool.models["net"].network.index
+            assert (index in server.pool.costs.by_row) is wanted
+            told = [(r.levelname, r.message) for r in caplog.records if "share no run" in r.message]
+            levels = {"": ["INFO"], "rows_apart = true": ["WARNING"] * (not apart)}.get(said, [])
+            assert [level for level, _ in told] == levels
+            assert all(("rows_apart = true" in text) is (not said) for _, text in told)
+
+
+def test_a_network_whose_rows_are_together_by_an_operator_s_word_is_not_tried(tmp_path: Path) -> None:
+    """And one that is vouched for is, however long that takes."""
+
+    async def main() -> None:
+        device = Loads({})
+        orders = list[Any]()
+        tell = device.tell
+        device.tell = lambda message: (orders.append(message), tell(message))[1]  # type: ignore[method-assign]
+        for word in (None, False, True):
+            await device.loading.load("net", "", {}, apart=word)
+            assert device.loading.models["net"].apart is word
+        told = [(order.get("rows_most_s"), order.get("rows_apart")) for order in orders]
+        assert told == [(TRIED_S, None), (None, None), (LOAD_S, True)]
+
+    asyncio.run(main())
+
+
+def test_the_proof_stays_with_the_cut(tmp_path: Path) -> None:
+    """A cut of a server that knew none is made anew."""
+    path = written(tmp_path, APART["dense"])
+    cut = prepare(str(path), str(tmp_path), {}, 1.0)
+    again = kept(str(path), str(tmp_path), {}, 1.0)
+    assert again is not None and (cut.together, again.together) == ("", "")
+    plan = json.loads((cut.folder / PLAN).read_text())
+    del plan["together"]
+    (cut.folder / PLAN).write_text(json.dumps(plan))
+    assert kept(str(path), str(tmp_path), {}, 1.0) is None
+    assert prepare(str(path), str(tmp_path), {}, 1.0).together == ""
+
+
 def test_requests_of_a_sequence_are_answered_as_if_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,7 +233,7 @@ def test_clients_sizes_change_nothing_of_whether_requests_share_runs(tmp_path: P
         bench = Bench(tmp_path)
         models, apart = bench.pool.models, bench.pool.costs.apart
 
-        async def load(name: str, path: str, shapes: Any, cut: str, most_s: float) -> Any:
+        async def load(name: str, path: str, shapes: Any, cut: str, most_s: float, apart: Any) -> Any:
             network = bench.pool.costs.add(name, 1)
             bench.pool.loading.models[name] = replace(models[name], network=network)
 

@@ -108,7 +108,7 @@ class Pool:
     def __init__(self) -> None:
         self.go_on, self.asked = asyncio.Event(), list[str]()
 
-    async def load(self, name: str, *_: Any) -> Any:
+    async def load(self, name: str, *_: Any, **__: Any) -> Any:
         self.asked.append(name)
         await self.go_on.wait()
         raise ModelError("it hangs")

@@ -20,6 +20,7 @@ from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.long import LongBlock, must_be_short
 from eunomia.serving.blocks.optimise import SCRATCH, content_key
 from eunomia.serving.blocks.plan import TIMES, of_sizes
+from eunomia.serving.blocks.rowwise import why_together
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Message, Ports
@@ -27,6 +28,7 @@ from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 
 LONGEST = 800  # letters of a reason
+UNREAD = "nobody has looked at its operators"
 PLAN, BLOCKS, CHOSEN = "plan.json", ".blocks", "chosen"
 Block = tuple[list[str], list[str], float]
 
@@ -54,6 +56,7 @@ class CutNetwork:
 
     ``tried``: sizes that were found for inputs to which nobody gave any, where it fails on one element.
     ``untried``: why it ran on none, and is not cut, unless a request's input of the sizes ``asked`` ran.
+    ``together``: why its rows may have to do with each other; empty = they have not.
     """
 
     key: str
@@ -64,6 +67,7 @@ class CutNetwork:
     tried: Shapes
     untried: str = ""
     asked: Shapes = field(default_factory=dict)
+    together: str = UNREAD
 
     @property
     def name(self) -> str:
@@ -77,7 +81,7 @@ class CutNetwork:
     def plan(self, sizes: Shapes) -> str:
         """What its folder says of it; ``sizes``: for which it was cut."""
         told = {"ports": self.ports, "blocks": self.blocks, "tried": self.tried, "sizes": sizes}
-        return json.dumps({**told, "untried": self.untried, "asked": self.asked})
+        return json.dumps({**told, "untried": self.untried, "asked": self.asked, "together": self.together})
 
 
 def prepare(
@@ -97,7 +101,9 @@ def prepare(
     plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s, most_s)
     sizes = {**tried, **shapes}
     folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}{BLOCKS}"
-    cut = CutNetwork(optimised.key, folder, optimised.path, ports, lists(plan), tried, untried)
+    together = why_together(optimised.model)[:LONGEST]
+    whole = optimised.path
+    cut = CutNetwork(optimised.key, folder, whole, ports, lists(plan), tried, untried, together=together)
     try:
         cut.must_be_short(most_s)
     except LongBlock:
@@ -219,7 +225,11 @@ def _read(folder: Path) -> tuple[CutNetwork, Shapes] | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         plan = json.loads((folder / PLAN).read_text())
         own = plan["ports"], plan["blocks"], plan["tried"], plan["untried"], plan.get("asked", {})
-        return (CutNetwork(key, folder, whole, *own), plan["sizes"]) if whole.exists() else None
+        return (
+            (CutNetwork(key, folder, whole, *own, plan["together"]), plan["sizes"])
+            if whole.exists()
+            else None
+        )
     return None
 
 

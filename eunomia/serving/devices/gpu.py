@@ -17,6 +17,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.optimise import SCRATCH, SessionOptions, session_options
 from eunomia.serving.blocks.plan import node_times_s
+from eunomia.serving.blocks.rowwise import why_together
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork
@@ -152,7 +153,7 @@ def _load(
             file.write_bytes(block.content)
             pieces.append(GpuPiece(opened(str(file), providers), block.inputs, block.outputs))
     network = GpuNetwork(pieces, {**ports, "key": f"{optimised.key}-{providers[0][0]}"})
-    network.shapes = shapes
+    network.shapes, network.together = shapes, why_together(optimised.model)
     network.measure(feed)
     return network
 

@@ -12,12 +12,12 @@ from itertools import count
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.glance import must_be_utf8
-from eunomia.serving.devices.axes import elements
+from eunomia.serving.devices.axes import Shapes, elements
 from eunomia.serving.devices.cutting import Away, refusal
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.devices.ports import has_texts
-from eunomia.serving.devices.rows import TRIED_S, first_axis_is_free
+from eunomia.serving.devices.rows import TRIED_S, Word, first_axis_is_free, say_why_not
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.protocol.errors import Unavailable
 
@@ -37,7 +37,7 @@ class LoadedModel:
 
     ``key``: the name of its cut, where it was cut. ``took_s``: with the input by which it was cut, 0 where that was
     made up or nobody knows. ``given``: whether who had it loaded gave ``shapes``; ``chosen``: clients chose the sizes
-    by which it was cut.
+    by which it was cut. ``apart``: the operator's word on whether rows are answered one by one, if there is one.
     """
 
     network: Network
@@ -50,6 +50,7 @@ class LoadedModel:
     took_s: float = 0.0
     given: bool = False
     chosen: bool = False
+    apart: Word = None
 
 
 class Loading:
@@ -83,12 +84,13 @@ class Loading:
         return self._labels[network.index]
 
     async def load(
-        self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "", most_s: float = 0.0
+        self, name: str, path: str, shapes: Shapes, cut: str = "", most_s: float = 0.0, apart: Word = None
     ) -> Ports:
         """Load on every living device; returns the network's ports. Raises ModelError.
 
         The first device decides where the network is cut, unless that is known (``cut``); the others read its plan.
-        ``most_s``: none runs it, not for a trial either, if a block of the plan takes longer; 0 = it may.
+        ``most_s``: none runs it, not for a trial either, if a block of the plan takes longer; 0 = it may. ``apart``:
+        whether rows are answered one by one; None = where that is proven.
         """
         must_be_utf8(path)
         self._count += 1
@@ -98,7 +100,8 @@ class Loading:
             raise Away("no device is alive")
         target_s = max(self.target_s, COARSE * most_s)
         bound: Message = {"most_s": most_s, "target_s": target_s} if most_s else {}
-        tried = {} if most_s else {"rows_most_s": LOAD_S if self.batches else TRIED_S}
+        tried_s = LOAD_S if self.batches or apart else TRIED_S
+        tried = {} if most_s or apart is False else {"rows_most_s": tried_s, "rows_apart": apart}
         first = {**self._order(alive[0], label, path, shapes, cut), **bound, **tried}
         told = await self._load_on(alive[0], first)
         given, shapes = bool(shapes), told.get("shapes") or shapes  # with those that it had to find
@@ -120,18 +123,17 @@ class Loading:
             log.warning("'%s' is not cut; its first requests tell what it takes: %s", name, told["untried"])
         network = self._costs.add(name, blocks, whole=whole, rows=rows, sizes=sizes, untried=untried)
         model = LoadedModel(network, label, path, shapes, ports, told.get("key", ""), given=given)
+        model.apart = apart
         if asked:
             model.took_s = sum(told["block_s"])
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, _per_row(network, answer))
         self._labels[network.index] = label
-        if apart := told.get("rows_apart", False):
+        if found := told.get("rows_apart", False):
             self._costs.by_row.update([] if has_texts(ports) else [network.index])
-        elif self.batches and not most_s and first_axis_is_free(ports):
-            log.warning(
-                "requests for '%s' share no run: three rows together are not answered as each is alone", name
-            )
-        if not (most_s or (self.batches and apart)):  # else who loads it knows
+        elif tried and first_axis_is_free(ports):
+            say_why_not(name, told, loud=self.batches or bool(apart))
+        if not (most_s or (self.batches and found)):  # else who loads it knows
             self._costs.apart.add(network.index)
         self.models[name] = model
         return ports

@@ -15,7 +15,7 @@ from pathlib import Path
 from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.blocks.plan import RUNS, runs_of
 from eunomia.serving.devices.bound import Bound
-from eunomia.serving.devices.cutting import CutNetwork, content_of, kept, prepare
+from eunomia.serving.devices.cutting import UNREAD, CutNetwork, content_of, kept, prepare
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
@@ -33,6 +33,7 @@ class LoadedNetwork:
     ones, shapes = False, dict[str, list[int]]()  # what it is tried on
     untried = ""  # why no made-up input runs on it
     asked = dict[str, list[int]]()  # sizes of a request's input by which it was cut then
+    together = UNREAD  # why its rows may have to do with each other; empty = they have not
     bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
     clock = staticmethod(time.thread_time)  # which others on the processor do not move
 
@@ -138,7 +139,7 @@ def load_network(
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
     shapes = {**cut.tried, **shapes}
     network = LoadedNetwork(sessions, names, {**ranked(cut.ports, shapes), "key": cut.name})
-    network.shapes = shapes
+    network.shapes, network.together = shapes, cut.together
     if cut.untried:
         network.untried, network.asked = cut.untried, cut.asked
         guess = [seconds for *_, seconds in cut.blocks] if cut.asked else [UNTRIED_S]

@@ -23,6 +23,7 @@ from eunomia.serving.devices.left import use
 from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.recovery import LONGEST_PAUSE_S, Recovery
+from eunomia.serving.devices.rows import Word
 from eunomia.serving.devices.sparing import Sparing
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.devices.watching import Watching
@@ -183,14 +184,15 @@ class DevicePool:
         return self.loading.models
 
     async def load(
-        self, name: str, path: str, shapes: Mapping[str, list[int]], cut: str = "", most_s: float = 0.0
+        self, name: str, path: str, shapes: Shapes, cut: str = "", most_s: float = 0.0, apart: Word = None
     ) -> Ports:
         """Load a network, in place of an older one of its name; returns its ports. Raises ModelError.
 
-        ``cut``: in the cache, that it is to be. ``most_s``: of a block, 0 = any.
+        ``cut``: in the cache, that it is to be. ``most_s``: of a block, 0 = any. ``apart``: whether its rows are
+        answered one by one; None = where that is proven.
         """
         old = self.models.get(name)
-        ports = await self.loading.load(name, path, shapes, cut, most_s)
+        ports = await self.loading.load(name, path, shapes, cut, most_s, apart)
         if old is not None:
             self.ladder.forget(old.network)
             self._spawn(self._forget(old, self.loading.retire(old, self._in_use)))
@@ -210,7 +212,7 @@ class DevicePool:
 
         Who gave its shapes, what is usual of it, and whether its requests share runs, stays.
         """
-        await self.load(old.network.name, old.path, shapes, cut, most_s)
+        await self.load(old.network.name, old.path, dict(shapes), cut, most_s, old.apart)
         new, usual = self.models[old.network.name], self.costs.usual
         new.given, new.chosen = old.given, old.chosen
         usual[new.network.index] = usual.get(old.network.index, old.network.index)

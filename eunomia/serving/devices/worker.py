@@ -45,7 +45,7 @@ from eunomia.serving.devices.objection import Objection
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
 from eunomia.serving.devices.priority import come_last
-from eunomia.serving.devices.rows import rows_are_apart
+from eunomia.serving.devices.rows import told_of_rows
 from eunomia.serving.devices.step import Step
 from eunomia.serving.devices.strings import OBJECTS, Strings
 
@@ -135,8 +135,7 @@ class Worker:
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error), **told(error)})
             return
-        tried = sum(network.block_s) <= message.get("rows_most_s", -1.0) and not network.untried
-        found = {"rows_apart": rows_are_apart(network)} if tried else {}
+        found = told_of_rows(network, message)
         network.obey(self.ending.options)
         self._networks[name] = network
         set_aside()

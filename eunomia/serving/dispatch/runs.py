@@ -105,7 +105,7 @@ def gather(state: State, job: Job) -> None:
     """Add the waiting requests that may share the batch, in order of deadline."""
     if state.options.max_batch <= 1 or job.group is None or job.block > 0 or job.together:
         return
-    if job.network.index in state.costs.apart:
+    if job.network.index in state.costs.apart or not job.even:
         return
     peers = [j for j in state.waiting.jobs() if _may_join(j, job) and state.waiting.shown(j)]
     room = _most_rows(state, job) - job.batch if peers else 0
@@ -134,4 +134,4 @@ def _most_rows(state: State, job: Job) -> int:
 
 def _may_join(peer: Job, job: Job) -> bool:
     alike = peer.network is job.network and peer.group == job.group and peer.pair == job.pair
-    return alike and peer.block == 0 and peer is not job
+    return alike and peer.even and peer.block == 0 and peer is not job

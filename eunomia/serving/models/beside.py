@@ -13,7 +13,8 @@ from eunomia.serving.protocol.reshape import Reshape
 class Beside:
     """``shapes``: of the trial. ``labels``: a file by output.
 
-    ``empty``: inputs may be so behind the first axis; None = a trial decides.
+    ``empty``: inputs may be so behind the first axis; None = a trial decides. ``rows_apart``: each row is answered as
+    if it were alone; None = a proof decides.
     ``newest``: so many versions are served, ``versions``: these; None = the server's ``versions`` of the newest.
     """
 
@@ -29,6 +30,7 @@ class Beside:
     )  # of tensors, as clients see them and as they are
     types: Mapping[str, str] = field(default_factory=dict)  # of tensors, as config.pbtxt has them
     most_rows: int = 0  # of a request, as clients shall hear it; 0 = nobody says
+    rows_apart: bool | None = None
 
     def serves(self, there: Sequence[str], most: int) -> tuple[Sequence[str], str]:
         """Of versions, the newest first, those to be served, and why others are not; ``most``: unless it says more."""

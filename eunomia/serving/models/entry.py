@@ -29,8 +29,9 @@ class Entry:
     empty: bool | None = None  # inputs may be so behind the first axis; None = a trial decides
     labels: Mapping[str, str] = field(default_factory=dict)  # of outputs: the file of their classes' names
     beside: Path | None = (
-        None  # of one in the folder: the file that says ``shapes``, ``empty`` and ``labels``
+        None  # of one in the folder: the file that says ``shapes``, ``empty``, ``labels`` and ``rows_apart``
     )
+    rows_apart: bool | None = None  # each row is answered as if it were alone; None = a proof decides
 
     @property
     def key(self) -> str:

@@ -46,7 +46,8 @@ def with_tritons(own: Beside, place: Path | None) -> Beside:
         return own
     said = read_pbtxt(path)
     shapes, labels = {**said.shapes, **own.shapes}, {**said.labels, **own.labels}
-    return replace(said, shapes=shapes, empty=own.empty, labels=labels, dims=said.dims and not own.shapes)
+    dims = said.dims and not own.shapes
+    return replace(said, shapes=shapes, empty=own.empty, labels=labels, dims=dims, rows_apart=own.rows_apart)
 
 
 def read_pbtxt(path: Path) -> Beside:

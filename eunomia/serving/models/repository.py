@@ -229,11 +229,13 @@ class Repository:
             if isinstance(said, ConfigError):
                 raise said
             labels = await asyncio.to_thread(read_labels, said.labels)
-            ports = await self._pool.load(entry.key, str(entry.path), said.shapes)
+            path, shapes = str(entry.path), dict(said.shapes)
+            ports = await self._pool.load(entry.key, path, shapes, apart=said.rows_apart)
             entry.ports = self._seen(entry, labels, ports, said)
             for doubt in doubts(entry, entry.ports, said):
                 log.warning("network '%s': %s", entry.key, doubt)
             entry.shapes, entry.empty, entry.labels = said.shapes, said.empty, said.labels
+            entry.rows_apart = said.rows_apart
         entry.state, entry.reason = "READY", ""
 
     @contextmanager
@@ -258,7 +260,7 @@ class Repository:
     def _said(self, entry: Entry) -> Beside | ConfigError:
         """What holds of all versions, or what is wrong with it."""
         if not entry.found or entry.beside is None or self._folder is None:
-            return Beside(entry.shapes, entry.empty, entry.labels)
+            return Beside(entry.shapes, entry.empty, entry.labels, rows_apart=entry.rows_apart)
         try:
             said = with_tritons(read_beside(self._read, entry.beside), entry.beside)
             must_lie_in(said.labels, (self._folder, entry.beside.parent))

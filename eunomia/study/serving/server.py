@@ -322,7 +322,7 @@ def _beside(path: Path) -> Beside:
     from eunomia.serving.models.beside import Beside
 
     found = beside_from(path)
-    return Beside(found.shapes, found.empty, found.labels)
+    return Beside(found.shapes, found.empty, found.labels, rows_apart=found.rows_apart)
 
 
 def _entry(network: NetworkConfig, cache: Path) -> Entry:
@@ -330,7 +330,9 @@ def _entry(network: NetworkConfig, cache: Path) -> Entry:
     from eunomia.serving.models.entry import Entry
 
     onnx = builtin_file(network.builtin or "", cache) if network.onnx is None else Path(network.onnx)
-    return Entry(network.name, onnx, network.shapes, empty=network.empty, labels=network.labels)
+    entry = Entry(network.name, onnx, network.shapes, empty=network.empty, labels=network.labels)
+    entry.rows_apart = network.rows_apart
+    return entry
 
 
 def _grant(tenant: ServedTenantConfig) -> Grant:

@@ -28,6 +28,7 @@ from eunomia.serving.blocks.external import session_source
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.blocks.plan import choose_cuts, of_sizes
 from eunomia.serving.blocks.refusal import refusal
+from eunomia.serving.blocks.rowwise import why_together
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork
@@ -151,7 +152,7 @@ def load_torch_network(
     chosen = choose_cuts(cut_points(model), times_s, target_s)
     blocks = [TorchBlock(piece, steps, weights, device) for piece in segments(chosen)]
     network = TorchNetwork(blocks, {**ports, "key": f"{key}-torch"})
-    network.shapes = shapes
+    network.shapes, network.together = shapes, why_together(model)
     network.measure(feed)
     return network
 

@@ -126,7 +126,7 @@ class Recovery:
         job = run.job
         members, job.together = [job, *job.together], []
         if suspect and run.ended and len(members) == 1:  # of a batch, nobody knows whose input is too long
-            job.felled = True
+            job.felled = job.killed = True
             self._execution.answers.fail(job, ended(self._execution.dispatcher, job, held_s))
             return
         for member in members:

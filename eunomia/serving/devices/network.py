@@ -164,8 +164,11 @@ def short_blocks(
 
 
 def _keep_whole(network: LoadedNetwork, cut: CutNetwork, whole_s: float) -> None:
-    """Where it takes no longer; its weights may find no room twice, and then it serves cut."""
-    if network.blocks == 1 or sum(network.block_s) > MAY_TAKE * whole_s:
+    """Where it takes no longer, whatever its input's values.
+
+    Its weights may find no room twice, and then it serves cut.
+    """
+    if network.blocks == 1 or (cut.asked and not cut.untried) or sum(network.block_s) > MAY_TAKE * whole_s:
         return
     with contextlib.suppress(Exception):
         feed = None if cut.untried else trial_feed(network.ports, network.shapes, ones=network.ones)

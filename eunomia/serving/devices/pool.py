@@ -77,7 +77,7 @@ class DevicePool:
         self.of_death: Callable[[Job], ServingError | None] = lambda job: None  # why its like is given up
         self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
         self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
-        self.by_request.timed = self.costs.timed
+        self.by_request.timed, self.by_request.costs = self.costs.timed, self.costs
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
         self.by_size = BySize(self._devices, self.loading, self.costs, clock, self._cut_by)
         self.by_size.spawn, self.by_size.turn = self._spawn, lambda: self.by_request.turn

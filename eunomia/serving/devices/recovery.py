@@ -127,6 +127,8 @@ class Recovery:
         members, job.together = [job, *job.together], []
         if suspect and run.ended and len(members) == 1:  # of a batch, nobody knows whose input is too long
             job.felled = job.killed = True
+            job.payload.took_s += held_s
+            self._execution.answers.offer(job)  # in blocks it may run to its end
             self._execution.answers.fail(job, ended(self._execution.dispatcher, job, held_s))
             return
         for member in members:

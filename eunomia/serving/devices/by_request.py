@@ -8,8 +8,8 @@ time remembered.
 
 A first request may be unlike the others: one that takes ``UNUSUAL`` times as long has the network cut again.
 Of a network that was tried, values may make far more work than those of the trial: of a mask, a length or a count. So
-it is cut by the input of a request of a size that is known as short, if its run had to be ended, or if its blocks held
-their device for too long and it took ``UNUSUAL`` times as long as was said. Blocks are as long then as those of a cut
+it is cut by such a request's input, if its size is known as short. Its run had to be ended, or its blocks held their
+device for too long, and it took ``UNUSUAL`` times as long as was said. Blocks are as long then as those of a cut
 ``by_size``. Such a cut does not outlast its server.
 
 Clients choose these inputs, so tries are few: ``MOST`` of a network, ``IN_VAIN`` of one tenant that failed, and after

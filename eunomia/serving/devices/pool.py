@@ -25,6 +25,7 @@ from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.recovery import LONGEST_PAUSE_S, Recovery
 from eunomia.serving.devices.sparing import Sparing
 from eunomia.serving.devices.strings import Value
+from eunomia.serving.devices.unguarded import Unguarded
 from eunomia.serving.devices.watching import Watching
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
@@ -85,6 +86,7 @@ class DevicePool:
         self.empties = Empties(self.loading, clock, str(cache), memory)
         self.empties.spawn = self._spawn
         self.sparing = Sparing(self._devices, self.loading)
+        self.unguarded = Unguarded(self._devices, clock)
         self.watching = Watching(self._devices, self.execution, self.ladder)
 
     # --- life ------------------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ class Holding:
         self.explore: Callable[[str, Job, float], bool | Known] = lambda tenant, job, bound_s: False
         self.helped: Callable[[str, Job], bool] = lambda tenant, job: False  # whether a cut may
         self.being_cut: Callable[[Job], Known | None] = lambda job: None  # by a request's input
+        self.unguarded: Callable[[Job], Known | None] = lambda job: None  # until a process stands by
         self.hollow: Callable[[str, Job], Known | None] = lambda tenant, job: None  # of inputs that are empty
         self._shortest: list[tuple[float, str]] = []  # deadlines of the two tenants with the shortest
         self._read_s = -math.inf
@@ -85,6 +86,8 @@ class Holding:
         if self.vain and self.vain.pauses(grant.name, job) and (cut := self.being_cut(job)) is not None:
             return cut
         self.vain.check(grant.name, job)
+        if self.bound_s(grant.name) < math.inf and (guarded := self.unguarded(job)) is not None:
+            return guarded
         if job.hollow and (tried := self.hollow(grant.name, job)) is not None:
             return tried
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0

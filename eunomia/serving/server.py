@@ -103,7 +103,12 @@ class Server:
         self.pool.loading.on_away = self.service.repository.away
         (holding := self.service.holding).most_s = options.max_block_s
         holding.explore, holding.helped = self.pool.explore, self.pool.by_size.helps
-        holding.hollow = self.pool.empties.check
+        holding.hollow, holding.being_cut = self.pool.empties.check, self.pool.by_request.wanted
+        holding.unguarded, self.service.unsized.unguarded = (
+            self.pool.unguarded.wanted,
+            self.pool.unguarded.waits,
+        )
+        self.pool.by_request.patience_s = holding.patience_s
         self.pool.watching.patience_s = self.pool.dispatcher.patience_s = holding.patience_s
         named = options.policy if isinstance(options.policy, str) else title(policy)
         self.service.policy_name = options.policy_label or named

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import numpy as np
 import onnx
@@ -398,7 +398,7 @@ class Beside:
     """What is there of a server to cut by a request; ``begun``: what was."""
 
     def __init__(self, tmp_path: Path, took_s: float) -> None:
-        self.network = Network(0, "net", 0, 1)
+        self.network = Network(0, "net", 0, 1, untried=True)
         self.model = LoadedModel(self.network, "net#1", "", {}, {"inputs": [], "outputs": []}, "key-1")
         self.model.took_s = took_s
         self.arena = Arena.create(1 << 20)
@@ -625,3 +625,81 @@ def test_what_is_too_long_waits_while_its_network_is_cut_by_what_another_brought
         assert beside.found.wanted(job) is None
 
     asyncio.run(main())
+
+
+def tiled(side: int, nodes: int) -> bytes:
+    """As many rows as a value says: a trial has one of them, or none."""
+    steps = " ".join(f"p{n} = MatMul (h{n}, w) h{n + 1} = Tanh (p{n})" for n in range(nodes))
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[{side}] x, int64[1] k) => (float[{side}] y)
+    <int64 zero = {{0}}, int64 all = {{{side**2}}}, int64 one = {{1}}, int64[2] square = {{{side}, {side}}},
+     int64[1] single = {{1}}, int64[2] row = {{1, {side}}}> {{
+        r = Range (zero, all, one)
+        f = Cast <to = 1> (r)
+        q = Sin (f)
+        w = Reshape (q, square)
+        times = Concat <axis = 0> (k, single)
+        there = Reshape (x, row)
+        h0 = Tile (there, times)
+        {steps}
+        y = ReduceMean <axes = [0], keepdims = 0> (h{nodes})
+    }}"""
+    content: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return content
+
+
+def rows(server: Any, count: int) -> tuple[int, Any]:
+    tensors = [
+        {"name": "x", "datatype": "FP32", "shape": [64], "data": [1.0] * 64},
+        {"name": "k", "datatype": "INT64", "shape": [1], "data": [count]},
+    ]
+    return ask(server, "POST", "/v2/models/tiled/infer", SILVER, {"inputs": tensors})
+
+
+def test_a_network_whose_work_depends_on_values_is_cut_by_a_request_that_was_ended(tmp_path: Path) -> None:
+    """Its trial took next to nothing, so that it stayed whole, and each request was ended for ever."""
+    with serving(tmp_path, directory=tenants(0.02), block_s=5e-3) as server:
+        (tmp_path / "tiled.onnx").write_bytes(tiled(64, 200))
+        assert ask(server, "POST", "/v2/repository/models/tiled/load", ADMIN)[0] == 200
+        before = server.pool.models["tiled"]
+        assert before.network.blocks == 1 and not before.network.untried
+        status, content = rows(server, 20_000)
+        assert (status, content["reason"]) == (413, "too_long"), content
+        assert (
+            "so its values make the difference" in content["error"]
+            and "as others wait" not in content["error"]
+        )
+        until(lambda: server.pool.by_request.idle)
+        now = server.pool.models["tiled"]
+        assert now.network.blocks > 1 and now.chosen and not now.network.untried
+        until(lambda: rows(server, 20_000)[0] == 200)
+        assert rows(server, 20_000)[0] == rows(server, 1)[0] == 200
+        place = Path(server.pool.by_request._cache)
+        assert (place / f"{now.key}.blocks").exists()
+    assert not (place / f"{now.key}.blocks").exists(), "clients chose it"
+
+
+@pytest.mark.parametrize(
+    "said_s, took_s, felled, gathered, begins",
+    [
+        (1e-3, 0.2, False, None, True),
+        (1e-3, 0.02, False, None, False),  # as long as it may
+        (1e-3, 0.005, True, None, True),
+        (math.inf, 0.2, True, None, False),  # nobody knows that it is short: its size is at fault
+        (0.03, 0.2, True, None, False),
+        (1e-3, 0.2, False, "rows", False),
+    ],
+)
+def test_a_request_of_a_tried_network_has_it_cut_where_its_values_are_at_fault(
+    tmp_path: Path, said_s: float, took_s: float, felled: bool, gathered: Any, begins: bool
+) -> None:
+    beside: Any = Beside(tmp_path, 0.0)
+    job: Any = Mock(network=Network(0, "net", 0, 1), pair=3, felled=felled, said_s=lambda costs: said_s)
+    beside.model.network = job.network
+    job.payload = Payload([], beside.arena.allocate(100), Mock(), took_s=took_s, gathered=gathered)
+    beside.found.costs, beside.found.patience_s = None, lambda job: 0.025
+    beside.found.offered("gold", job)
+    assert len(beside.begun) == begins
+    beside.found.patience_s = lambda job: math.inf
+    beside.found.offered("gold", job)
+    assert len(beside.begun) == begins, "nobody waits for it"

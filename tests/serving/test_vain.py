@@ -23,7 +23,7 @@ from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Crowded, NoRoom, Refused
 from eunomia.serving.server import Server
-from eunomia.serving.tenants.vain import FEW, FIRST_S, LONGEST_S, Vain
+from eunomia.serving.tenants.vain import FEW, FIRST_S, FREE_S, LONGEST_S, PER, Vain
 from tests.patience import PATIENCE_S, until
 from tests.serving.live import ADMIN, SILVER, ask, running
 from tests.serving.test_holding import BRONZE, GOLD, Desk
@@ -33,14 +33,14 @@ MIB = 1024**2
 
 
 class Made:
-    """Requests of one tenant; ``rows``: their classes of shapes."""
+    """Requests of one tenant; ``rows``: their classes of shapes, the larger the number."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.vain, self.network = Vain(self.clock), CostBook(1).add("n", 1)
 
     def job(self, row: int = 0) -> Job:
-        return Job(0, self.network, self.clock.time_s, cost_row=row)
+        return Job(0, self.network, self.clock.time_s, cost_row=row, sizes=(row + 1,))
 
     def pauses(self, tenant: str = "bronze", row: int = 0) -> float:
         """Seconds until the next may come; 0 = now."""
@@ -51,14 +51,18 @@ class Made:
             return error.retry_after_s
         return 0.0
 
+    def close(self, row: int = 0, held_s: float = 1.0) -> bool:
+        """What it held its device beyond what it may."""
+        return self.vain.close("bronze", self.job(row), held_s, held_s)
+
 
 def test_pauses_double_and_an_answer_ends_them() -> None:
     made = Made()
     assert made.pauses() == 0.0
     for n in range(10):
-        made.vain.close("bronze", made.job(), 0.4)
-        pause_s = min(FIRST_S * 2.0**n, LONGEST_S)
-        assert made.pauses() == pytest.approx(pause_s)
+        assert made.close()
+        pause_s = min(FIRST_S * 2.0**n, LONGEST_S) if not n else made.pauses()
+        assert made.pauses() == pytest.approx(pause_s) and pause_s >= min(FIRST_S * 2.0**n, LONGEST_S)
         assert made.pauses("gold") == made.pauses(row=1) == 0.0, (
             "it is a matter of this tenant's and this size's"
         )
@@ -73,31 +77,80 @@ def test_pauses_double_and_an_answer_ends_them() -> None:
     assert [made.pauses() for _ in range(3)] == [0.0] * 3
 
 
-def test_who_tries_size_after_size_pauses_with_all() -> None:
+def test_who_came_before_a_run_in_vain_says_nothing_of_those_after_it() -> None:
+    """Cheap requests that were under way opened the class again at once."""
     made = Made()
-    for row in range(FEW):
+    before, made.clock.time_s = made.job(), 1.0
+    made.close()
+    made.vain.answered("bronze", before)
+    assert made.pauses() == pytest.approx(FIRST_S)
+
+
+def test_a_short_run_in_vain_now_and_then_refuses_nobody() -> None:
+    """One of 0.15 s in four seconds had its whole class refused for ten, or twenty: of its like 54 to 80 %."""
+    made = Made()
+    for _ in range(100):
+        assert not made.close(held_s=0.15) and made.pauses() == 0.0
+        made.vain.answered("bronze", made.job())
+        made.clock.time_s += 4.0
+
+
+def test_in_vain_a_tenant_has_a_few_percent_of_a_device_whatever_it_mixes() -> None:
+    """A cheap answer after each opened the class, so that nothing bounded their share."""
+    made, vain_s = Made(), 0.0
+    while made.clock.time_s < 600.0:
+        if made.pauses() or made.pauses():  # whoever is let through first is answered
+            made.clock.time_s += 0.01
+            continue
+        made.vain.answered("bronze", made.job())
+        made.close(held_s=0.2)
+        made.clock.time_s += 0.2
+        vain_s += 0.2
+    assert vain_s < 0.06 * made.clock.time_s + FREE_S
+
+
+def test_a_pause_is_in_proportion_to_what_was_held() -> None:
+    made = Made()
+    assert not made.close(held_s=FREE_S)
+    assert made.close(held_s=0.1) and made.pauses() == pytest.approx(PER * (FREE_S + 0.1))
+    other = Made()
+    assert other.close(held_s=0.6) and other.pauses() == pytest.approx(PER * 0.1)
+    killed = Made()
+    assert killed.vain.close("bronze", killed.job(), 0.03, 0.005, killed=True)
+    assert killed.pauses() == pytest.approx(FIRST_S), "a process had to go"
+
+
+def test_who_tries_size_after_size_pauses_with_all() -> None:
+    """A small input that was answered opened the network for those that had hung three devices."""
+    made = Made()
+    for row in range(5, 5 + FEW):
         assert made.pauses(row=100) == 0.0
-        made.vain.close("bronze", made.job(row), 0.4)
-    assert made.pauses(row=100) == pytest.approx(FIRST_S) and made.pauses("gold", 100) == 0.0
-    made.clock.time_s += FIRST_S
-    assert made.pauses(row=7) == 0.0 < made.pauses(row=8)
-    made.vain.answered("bronze", made.job(7))
-    assert made.pauses(row=0) == made.pauses(row=8) == 0.0
+        made.close(row)
+    pause_s = made.pauses(row=100)
+    assert pause_s >= FIRST_S and made.pauses("gold", 100) == 0.0
+    made.clock.time_s += pause_s
+    probe = made.job(2)
+    made.vain.check("bronze", probe)
+    assert made.pauses(row=8) > 0.0
+    made.vain.answered("bronze", probe)
+    assert [made.pauses(row=row) for row in (0, 2, 1)] == [0.0] * 3, "no larger ones"
+    assert made.pauses(row=6) == 0.0 < made.pauses(row=7), "a larger one at a time"
+    made.close(6)
+    assert made.pauses(row=6) >= 2.0 * FIRST_S and made.pauses(row=2) == 0.0
+    made.close(1)
+    assert made.pauses(row=2) > 0.0, "as large as one that was in vain"
 
 
 def test_from_a_third_death_on_all_sizes_pause_whoever_it_was() -> None:
     made = Made()
-    before, made.clock.time_s = made.job(100), 1.0
     for row in range(FEW):
         assert made.pauses(row=100) == 0.0
         assert made.vain.died("bronze", made.job(row)) is (row == FEW - 1)
     assert made.pauses(row=100) == pytest.approx(FIRST_S) and made.pauses("gold", 100) == 0.0
-    made.vain.answered("bronze", before)
-    assert made.pauses(row=100) == pytest.approx(FIRST_S), (
-        "who was there before the third tells nothing of it"
-    )
+    made.vain.answered("bronze", made.job(0))
+    assert made.pauses(row=0) == pytest.approx(FIRST_S), "time alone ends it"
     made.clock.time_s += FIRST_S
-    assert made.pauses(row=7) == 0.0
+    assert made.pauses(row=7) == made.pauses(row=8) == 0.0
     assert made.vain.died("bronze", made.job(7)) and made.pauses(row=8) == pytest.approx(2 * FIRST_S)
     made.clock.time_s += LONGEST_S
     assert not made.vain.died("bronze", made.job(8)), "long ago"
@@ -109,10 +162,12 @@ def test_only_what_was_long_and_in_vain_pauses() -> None:
     job.attained_s = 0.02
     assert not desk.holding.in_vain("bronze", job), "within what it may hold a device"
     job.attained_s = 0.03
+    assert not desk.holding.in_vain("bronze", job), "once, and little beyond it"
+    job.attained_s = 0.625
     assert desk.holding.in_vain("bronze", job)
     with pytest.raises(
         Refused,
-        match=r"held a device for 30 ms and got no answer; tenant 'bronze' may send such inputs again in 10 s",
+        match=r"held a device for 625 ms and got no answer; tenant 'bronze' may send such inputs again in 13 s",
     ):
         desk.ask(BRONZE, 1)
     assert desk.ask(OTHER, 1) and desk.ask(BRONZE, 50), "others, and other sizes"
@@ -215,6 +270,8 @@ def test_an_answer_without_room_is_paid_for_and_the_next_must_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eunomia.serving.tenants.holding.LEAST_S", 1e-3)
+    monkeypatch.setattr("eunomia.serving.tenants.vain.FREE_S", 0.0)
+    monkeypatch.setattr("eunomia.serving.tenants.vain.PER", 1e3)
     with running(tmp_path, max_block_s=1e-3) as server:
         write_networks(tmp_path)
         assert ask(server, "POST", "/v2/repository/models/size/load", ADMIN)[0] == 200
@@ -261,10 +318,26 @@ def test_a_size_of_which_a_run_was_ended_has_its_network_cut_after_the_pause() -
     ended, desk.holding.explore = job(), explore
     assert desk.holding.check(BRONZE, ended) is None and not explored
     ended.attained_s, ended.felled = 0.12, True
+    assert not desk.holding.in_vain("bronze", ended)
+    assert desk.holding.check(BRONZE, job()) is None and not explored, "its values may have been at fault"
     assert desk.holding.in_vain("bronze", ended)
-    with pytest.raises(Refused, match="for 120 ms and got no answer; tenant 'bronze' may send .* in 10 s"):
+    with pytest.raises(Refused, match="for 120 ms and got no answer; tenant 'bronze' may send .* in 4 s"):
         desk.holding.check(BRONZE, job())
     desk.clock.time_s += FIRST_S
     again = job()
     assert desk.holding.check(BRONZE, again) is None and explored == [again], "it runs where no cut helps"
     assert desk.holding.check(GOLD, job()) is None and len(explored) == 1
+
+
+def test_a_size_that_is_cut_by_a_requests_input_waits_for_that_in_place_of_its_pause() -> None:
+    desk = Desk(GOLD, BRONZE)
+    ended = Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(1,), felled=True, attained_s=1.0)
+    assert desk.holding.in_vain("bronze", ended)
+    known: Any = Mock()
+    desk.holding.being_cut = lambda job: known
+    like = Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(1,))
+    desk.holding.foresee(BRONZE, like)
+    assert desk.holding.check(BRONZE, like) is known
+    desk.holding.being_cut = lambda job: None
+    with pytest.raises(Refused, match="got no answer"):
+        desk.holding.check(BRONZE, like)

@@ -61,17 +61,18 @@ def plan_blocks(
     most_s: float = math.inf,
     *,
     parts: bool = True,
+    values: str = "",
 ) -> BlockPlan:
     """Cut a network into blocks of about ``target_s`` of time on one thread of this processor.
 
     Node times come from ONNX Runtime's own profiler on ``feed``; a block ends at the first cut at
     which it has lasted ``target_s``. A network shorter than twice the target stays whole. The times are
-    kept beside the optimised graph, by these sizes, so that all devices cut alike; ``feed`` is tried all
-    the same, once. Raises ModelError where the network does not run on it. ``most_s``: of a block; LongBlock where a
-    first run shows one that is far too long. ``parts``: products may be cut, too.
+    kept beside the optimised graph, by these sizes and the name of the ``values``, so that all devices cut alike;
+    ``feed`` is tried all the same, once. Raises ModelError where the network does not run on it. ``most_s``: of a
+    block; LongBlock where a first run shows one that is far too long. ``parts``: products may be cut, too.
     """
     sizes = of_sizes({name: a.shape for name, a in feed.items()})
-    kept = optimised.path.with_suffix(f".{sizes}{TIMES}")
+    kept = optimised.path.with_suffix(f".{sizes}{values}{TIMES}")
     times_s = _kept_times(kept, len(optimised.model.graph.node))
     if times_s:
         node_times_s(optimised, feed, runs=0)

@@ -15,7 +15,7 @@ import numpy as np
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.copying import AT_ONCE_BYTES, AT_ONCE_IN_BYTES, Copying, Outputs, Part
-from eunomia.serving.devices.messages import DATATYPES, Placed, array_at, place, value_at
+from eunomia.serving.devices.messages import DATATYPES, Message, Placed, array_at, place, value_at
 from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.dispatcher import Dispatcher
@@ -25,6 +25,7 @@ from eunomia.serving.protocol.errors import Cancelled, Crowded, NoRoom, Refused,
 T = TypeVar("T")
 log = logging.getLogger("eunomia.serving")
 AGAIN_S = 0.1
+LONG_S = 0.01  # what is shorter is no reason to cut a network that was tried
 
 
 class Elsewhere(Protocol):
@@ -75,7 +76,7 @@ class Payload:
     """What stays with a job until its answer: where its input lies, and whom to tell.
 
     ``over``: it has its answer, or the reason why there is none. Whoever waits for it may have gone before.
-    ``took_s``: its runs, where its network runs on requests' inputs alone.
+    ``took_s``: its runs, where its network runs on requests' inputs alone; else the long ones.
     """
 
     inputs: list[Placed]
@@ -84,6 +85,14 @@ class Payload:
     over: bool = False
     took_s: float = 0.0
     gathered: Gathered | None = None
+
+    def ran(self, job: Job, message: Message) -> None:
+        """A run of it has ended well."""
+        took_s = message["ends_s"][-1] - message["ends_s"][0]
+        if job.network.untried:
+            self.took_s += took_s
+        elif took_s > LONG_S and not job.together:
+            self.took_s += min(took_s, message.get("own_s", math.inf))
 
 
 class Answers:
@@ -104,7 +113,7 @@ class Answers:
         self.room: Callable[[str, int], None] = lambda tenant, size: (
             None
         )  # for a large answer; raises Refused
-        self.on_input: Callable[[str, Job], None] = lambda tenant, job: None  # of such a network
+        self.on_input: Callable[[str, Job], None] = lambda tenant, job: None  # of such
         self.in_turn: Callable[[str, Callable[[], None]], None] = lambda tenant, work: work()
 
     def take_in(self, job: Job, inputs: Inputs, enter: Callable[[Job], None]) -> Answer:

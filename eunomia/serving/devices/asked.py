@@ -1,4 +1,4 @@
-"""The process that cuts a network on which no made-up input runs, by the input of a request.
+"""The process that cuts a network by the input of a request.
 
 Started as ``python -m eunomia.serving.devices.asked``, with its order as JSON; the result stays in the cache. It copies
 the input out of the server's memory first, and lets that go. No value of the input is written anywhere, nor what the
@@ -34,6 +34,7 @@ from eunomia.serving.blocks.plan import node_times_s, of_sizes
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.cutting import (
     BLOCKS,
+    CHOSEN,
     PLAN,
     Away,
     Block,
@@ -174,6 +175,8 @@ def _measured(
         timed = [(*ends, seconds) for ends, seconds in zip(names, network.block_s, strict=True)]
         found = replace(found, blocks=timed)
         (stage / PLAN).write_text(found.plan(sizes))
+        if not cut.untried:
+            (stage / CHOSEN).touch()
     return found
 
 

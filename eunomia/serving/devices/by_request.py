@@ -1,4 +1,4 @@
-"""Networks on which no made-up input runs are cut by what requests bring, beside traffic.
+"""Networks are cut by what requests bring, beside traffic, where no made-up input runs, or none tells what they take.
 
 The input of a request that was answered, and took long enough to be worth it, is kept for a moment, on its tenant's
 account. So is one whose run was ended, as it held its device for too long: in blocks it may not. A process of its own
@@ -7,6 +7,11 @@ for a device run as before, later ones in blocks. What is too long meanwhile wai
 time remembered.
 
 A first request may be unlike the others: one that takes ``UNUSUAL`` times as long has the network cut again.
+Of a network that was tried, values may make far more work than those of the trial: of a mask, a length or a count. So
+it is cut by such a request's input, if its size is known as short. Its run had to be ended, or its blocks held their
+device for too long, and it took ``UNUSUAL`` times as long as was said. Blocks are as long then as those of a cut
+``by_size``. Such a cut does not outlast its server.
+
 Clients choose these inputs, so tries are few: ``MOST`` of a network, ``IN_VAIN`` of one tenant that failed, and after
 each a pause, twice as long each time. One that finds nothing to cut, as another had the core, costs its pause alone.
 """
@@ -29,11 +34,11 @@ from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.climbs import Known, end
 from eunomia.serving.devices.cutting import Away, content_of, drop_older, kept
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.loading import LoadedModel, Loading, stays, trial_shape
+from eunomia.serving.devices.loading import COARSE, LoadedModel, Loading, stays, trial_shape
 from eunomia.serving.devices.messages import Placed
 from eunomia.serving.devices.run import NO_ROOM
 from eunomia.serving.dispatch.clock import Clock
-from eunomia.serving.dispatch.costs import Network
+from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError
 
@@ -79,6 +84,10 @@ class ByRequest:
         self.keep: Callable[[str, int, int], Callable[[], None]] = lambda tenant, size, free: lambda: None
         self.place: Callable[[LoadedModel, str], Coroutine[object, object, None]]
         self.timed: Callable[[Network, int, Sequence[int]], None]
+        self.costs: CostBook
+        self.patience_s: Callable[[Job], float] = lambda job: (
+            math.inf
+        )  # for how long others can wait for a block
         self.spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]]
         self.turn = asyncio.Lock()
         self._tries: dict[str, Tries] = {}
@@ -105,19 +114,30 @@ class ByRequest:
         return self._task is None or self._task.done()
 
     def offered(self, tenant: str, job: Job) -> None:
-        """A request has run, and its input is still there."""
+        """A request has run, or was ended, and its input is still there."""
         model, payload = self._loading.models.get(job.network.name), job.payload
         if model is None or model.network is not job.network:
+            return
+        if not job.network.untried:
+            self._offered_of_tried(tenant, model, job)
             return
         first = self._first(model.network.index, job.worked_on)
         if not self.idle or not all(stays(device) for device in self._devices) or (first and model.took_s):
             return
         took_s = payload.took_s
         if took_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.took_s):
-            self._begin(tenant, model, payload)
+            self._begin(tenant, model, job, self._loading.target_s)
         elif not model.took_s:
             model.took_s = took_s
             self._task = self.spawn(self._remember(model, payload.inputs))
+
+    def _offered_of_tried(self, tenant: str, model: LoadedModel, job: Job) -> None:
+        payload, may_s, said_s = job.payload, self.patience_s(job), job.said_s(self.costs)
+        if payload.gathered is not None or may_s == math.inf or said_s > may_s * job.network.blocks:
+            return
+        held = payload.took_s > max(may_s * job.network.blocks, UNUSUAL * said_s)
+        if (job.felled or held) and self.idle and all(stays(device) for device in self._devices):
+            self._begin(tenant, model, job, max(self._loading.target_s, COARSE * may_s))
 
     def _first(self, network: int, device: int) -> bool:
         """Whether it is the first run since a process loaded it, which takes longer than later ones."""
@@ -147,7 +167,8 @@ class ByRequest:
                 return
             self._loading.on_away(name, "")
 
-    def _begin(self, tenant: str, model: LoadedModel, payload: Payload) -> None:
+    def _begin(self, tenant: str, model: LoadedModel, job: Job, target_s: float) -> None:
+        payload: Payload = job.payload
         name, content, now_s = model.network.name, content_of(model.key), self._clock.now_s()
         tries = self._tries.get(name)
         if tries is None or tries.content != content:
@@ -165,24 +186,33 @@ class ByRequest:
         payload.slot = NO_ROOM
         tries.begins(now_s)
         self._cuts = model
-        self._task = self.spawn(self._cut(tenant, model, payload.inputs, held))
+        self._task = self.spawn(self._cut(tenant, model, job.pair, payload.inputs, target_s, held))
 
-    async def _cut(self, tenant: str, model: LoadedModel, inputs: list[Placed], held: ExitStack) -> None:
+    async def _cut(
+        self,
+        tenant: str,
+        model: LoadedModel,
+        pair: int,
+        inputs: list[Placed],
+        target_s: float,
+        held: ExitStack,
+    ) -> None:
         name, tries = model.network.name, self._tries[model.network.name]
         sizes: Shapes = {tensor["name"]: [*tensor["shape"]] for tensor in inputs}
         try:
             order = {
                 "name": model.key,
                 "cache": self._cache,
-                "target_s": self._loading.target_s,
+                "target_s": target_s,
                 "arena": self._arena.descriptor,
                 "inputs": inputs,
                 "memory": min((d.spec.memory_bytes for d in self._devices if d.spec.memory_bytes), default=0),
             }
             cut = await cut_beside(order, held.close)
-            model.took_s = sum(seconds for *_, seconds in cut.blocks)
+            block_s = [seconds for *_, seconds in cut.blocks]
+            model.took_s = sum(block_s)
             if len(cut.blocks) == 1:
-                long = model.took_s >= WORTH * self._loading.target_s
+                long = model.took_s >= WORTH * target_s
                 log.log(
                     logging.WARNING if long else logging.INFO,
                     "'%s' stays whole: a request's input takes %.1f ms%s",
@@ -194,10 +224,11 @@ class ByRequest:
                 now = self._loading.models.get(name)  # loaded anew, perhaps, and as this one was
                 if now is not None and now.key == model.key != cut.name and len(cut.blocks) > 1:
                     await self.place(now, cut.name)
-                    self.timed(self._loading.models[name].network, *trial_shape(model.ports["inputs"], sizes))
+                    placed = self._loading.models[name]
+                    self._knows(placed, *trial_shape(model.ports["inputs"], sizes), block_s, pair)
                     tries.used += 1
                     needed = {each.key for each in self._loading.models.values()}
-                    await asyncio.to_thread(drop_older, cut, self._loading.target_s, needed)
+                    await asyncio.to_thread(drop_older, cut, target_s, needed)
                     log.warning("'%s' is cut into %d blocks by a request's input", name, len(cut.blocks))
         except (Away, OSError) as error:
             log.warning("'%s' is not cut yet: %s", name, error)
@@ -207,6 +238,18 @@ class ByRequest:
             log.warning("'%s' is not cut by a request of tenant '%s': %s", name, tenant, error)
         finally:
             held.close()
+
+    def _knows(
+        self, model: LoadedModel, rows: int, sizes: Sequence[int], block_s: Sequence[float], pair: int
+    ) -> None:
+        """What the input takes by which it was cut."""
+        if model.network.untried:
+            self.timed(model.network, rows, sizes)
+            return
+        model.chosen, row = True, self.costs.row_of(model.network, rows, sizes, pair)
+        for device in self._devices:
+            if self._loading.has(model, device):
+                self.costs.learn(model.network, device.index, 0, [*block_s], rows, row)
 
     async def _remember(self, model: LoadedModel, inputs: list[Placed]) -> None:
         """What a short network takes, for the next start."""

@@ -26,10 +26,11 @@ from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.ports import ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
+from eunomia.serving.devices.values import by_ones, whole_numbers
 
 LONGEST = 800  # letters of a reason
 UNREAD = "nobody has looked at its operators"
-PLAN, BLOCKS, CHOSEN = "plan.json", ".blocks", "chosen"
+PLAN, BLOCKS, CHOSEN, ONES = "plan.json", ".blocks", "chosen", "-ones"
 Block = tuple[list[str], list[str], float]
 
 
@@ -55,8 +56,8 @@ class CutNetwork:
     """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number.
 
     ``tried``: sizes that were found for inputs to which nobody gave any, where it fails on one element.
-    ``untried``: why it ran on none, and is not cut, unless a request's input of the sizes ``asked`` ran.
-    ``together``: why its rows may have to do with each other; empty = they have not.
+    ``untried``: why it ran on none, and is not cut, unless a request's input of the sizes ``asked`` ran. ``ones``:
+    whether its trial is of these. ``together``: why its rows may have to do with each other; empty = they have not.
     """
 
     key: str
@@ -68,6 +69,7 @@ class CutNetwork:
     untried: str = ""
     asked: Shapes = field(default_factory=dict)
     together: str = UNREAD
+    ones: bool = False
 
     @property
     def name(self) -> str:
@@ -81,7 +83,8 @@ class CutNetwork:
     def plan(self, sizes: Shapes) -> str:
         """What its folder says of it; ``sizes``: for which it was cut."""
         told = {"ports": self.ports, "blocks": self.blocks, "tried": self.tried, "sizes": sizes}
-        return json.dumps({**told, "untried": self.untried, "asked": self.asked, "together": self.together})
+        why = {"untried": self.untried, "together": self.together}
+        return json.dumps({**told, **why, "asked": self.asked, "ones": self.ones})
 
 
 def prepare(
@@ -98,12 +101,12 @@ def prepare(
     if key and optimised.key != content_of(key):
         raise ModelError(f"{Path(path).name} has been replaced since it was loaded; load it again")
     ports = ports_of(optimised.model)
-    plan, tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s, most_s)
+    (plan, ones), tried, untried = _planned(optimised, ranked(ports, shapes), shapes, target_s, most_s)
     sizes = {**tried, **shapes}
     folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}{BLOCKS}"
     together = why_together(optimised.model)[:LONGEST]
-    whole = optimised.path
-    cut = CutNetwork(optimised.key, folder, whole, ports, lists(plan), tried, untried, together=together)
+    found = optimised.path, ports, lists(plan), tried, untried
+    cut = CutNetwork(optimised.key, folder, *found, together=together, ones=ones)
     try:
         cut.must_be_short(most_s)
     except LongBlock:
@@ -149,17 +152,24 @@ def write_blocks(plan: BlockPlan, optimised: Optimised, folder: Path) -> None:
 
 def _planned(
     optimised: Optimised, ports: Ports, shapes: Shapes, target_s: float, most_s: float
-) -> tuple[BlockPlan, Shapes, str]:
+) -> tuple[tuple[BlockPlan, bool], Shapes, str]:
     """Where to cut, by the sizes that are given; where these are too small, by such as fit; or why no input runs.
+
+    And whether by ones.
 
     A network may want certain values (of a shape, of a length), which nobody can make up. Sizes that somebody gave are
     another matter: where these do not run, that is to be said. Raises ModelError.
     """
 
-    def cuts(found: Shapes) -> BlockPlan:
+    def cuts(found: Shapes) -> tuple[BlockPlan, bool]:
         sizes = {**found, **shapes}
         feed = partial(trial_feed, ports, sizes)
-        return on_either(lambda ones: plan_blocks(optimised, feed(ones=ones), target_s, most_s))
+
+        def cut(ones: bool) -> tuple[BlockPlan, bool]:
+            plan = plan_blocks(optimised, feed(ones=ones), target_s, most_s, values=ONES * ones)
+            return plan, ones
+
+        return cut(by_ones(optimised, ports, sizes)) if whole_numbers(ports) else on_either(cut)
 
     first = first_guess(ports, shapes, names_of(optimised.model))
     try:
@@ -171,7 +181,7 @@ def _planned(
             return cuts(found), found, ""
         if shapes or ports.get("unranked") or not isinstance(error, Unfit):
             raise
-        return uncut(optimised), {}, str(error)[:LONGEST]
+        return (uncut(optimised), False), {}, str(error)[:LONGEST]
 
 
 def kept(
@@ -180,7 +190,8 @@ def kept(
     """What an earlier call left in the cache, of this file or this content; reading it makes no other thread wait.
 
     It is what was found with the same ``shapes``: others may not fit, and without any, some must be found. Of several,
-    the one for the longest input; without ``shapes``, the last that a request's input cut comes before, if ``asked``.
+    the one for the longest input; without ``shapes``, the last that a request's input cut comes before, if ``asked``,
+    where no made-up input runs.
     ``key`` may be a cut's name.
     """
     if key and (exact := _read(Path(cache) / f"{key}{BLOCKS}")) is not None:
@@ -190,7 +201,7 @@ def kept(
     fit = [
         cut
         for cut, sizes in filter(None, found)
-        if (asked and not shapes if cut.asked else {**cut.tried, **shapes} == sizes)
+        if (asked and cut.untried and not shapes if cut.asked else {**cut.tried, **shapes} == sizes)
     ]
     return max(fit, key=_worth, default=None)
 
@@ -206,8 +217,9 @@ def drop_chosen(folder: Path) -> None:
     """What is there of a cut by sizes that clients chose, and the times by which it was made."""
     shutil.rmtree(folder, ignore_errors=True)
     sizes = folder.stem.rpartition("-")[2]
-    with contextlib.suppress(OSError):
-        folder.with_name(f"{content_of(folder.stem)}.{sizes}{TIMES}").unlink()
+    for values in ("", ONES):
+        with contextlib.suppress(OSError):
+            folder.with_name(f"{content_of(folder.stem)}.{sizes}{values}{TIMES}").unlink()
 
 
 def drop_older(cut: CutNetwork, target_s: float, needed: Collection[str]) -> None:
@@ -224,12 +236,9 @@ def _read(folder: Path) -> tuple[CutNetwork, Shapes] | None:
     whole = folder.with_name(f"{key}.onnx")
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         plan = json.loads((folder / PLAN).read_text())
-        own = plan["ports"], plan["blocks"], plan["tried"], plan["untried"], plan.get("asked", {})
-        return (
-            (CutNetwork(key, folder, whole, *own, plan["together"]), plan["sizes"])
-            if whole.exists()
-            else None
-        )
+        own = {name: plan[name] for name in ("ports", "blocks", "tried", "untried", "together", "ones")}
+        cut = CutNetwork(key, folder, whole, **own, asked=plan.get("asked", {}))
+        return (cut, plan["sizes"]) if whole.exists() else None
     return None
 
 

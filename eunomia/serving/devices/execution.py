@@ -194,8 +194,7 @@ class Execution:
             self._failed(device, message, follows)
             hits = None
         else:
-            if run.job.network.untried:
-                run.job.payload.took_s += message["ends_s"][-1] - message["ends_s"][0]
+            run.job.payload.ran(run.job, message)
             hits = self._ended(device, run, message, follows)
         if follows is not None:
             self._begins(device, follows)
@@ -216,7 +215,7 @@ class Execution:
             held_s = message["span_s"][1] - message["span_s"][0]
             for member in (run.job, *run.job.together):
                 member.felled = True
-            if run.job.network.untried and not run.job.together:
+            if not run.job.together:
                 run.job.payload.took_s += held_s
                 self.answers.offer(run.job)  # in blocks it may run to its end
             self.fail(run, ended(self.dispatcher, run.job, held_s))

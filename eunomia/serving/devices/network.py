@@ -20,7 +20,7 @@ from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
 from eunomia.serving.devices.ports import has_texts, ranked
-from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
+from eunomia.serving.devices.trial import on_trial, trial_feed
 
 UNTRIED_S = 0.1  # that a network is said to take on which no made-up input runs, until a request has run
 MAY_TAKE = 1.25  # of the longest piece, in trials: cut networks take longer, and what runs take decides later
@@ -147,14 +147,10 @@ def load_network(
         _keep_whole(network, cut, whole_s)
         return network
 
-    def measure(ones: bool) -> None:
-        network.ones = ones
-        known = len(known_s) == len(sessions)
-        network.measure(trial_feed(network.ports, shapes, ones=ones), 0 if known else RUNS)
-        if known:
-            network.block_s = list(known_s)
-
-    on_either(measure)
+    network.ones, known = cut.ones, len(known_s) == len(sessions)
+    network.measure(trial_feed(network.ports, shapes, ones=cut.ones), 0 if known else RUNS)
+    if known:
+        network.block_s = list(known_s)
     _keep_whole(network, cut, whole_s)
     return network
 
@@ -169,8 +165,11 @@ def short_blocks(
 
 
 def _keep_whole(network: LoadedNetwork, cut: CutNetwork, whole_s: float) -> None:
-    """Where it takes no longer; its weights may find no room twice, and then it serves cut."""
-    if network.blocks == 1 or sum(network.block_s) > MAY_TAKE * whole_s:
+    """Where it takes no longer, whatever its input's values.
+
+    Its weights may find no room twice, and then it serves cut.
+    """
+    if network.blocks == 1 or (cut.asked and not cut.untried) or sum(network.block_s) > MAY_TAKE * whole_s:
         return
     with contextlib.suppress(Exception):
         feed = None if cut.untried else trial_feed(network.ports, network.shapes, ones=network.ones)

@@ -26,6 +26,7 @@ from eunomia.serving.devices.recovery import LONGEST_PAUSE_S, Recovery
 from eunomia.serving.devices.rows import Word
 from eunomia.serving.devices.sparing import Sparing
 from eunomia.serving.devices.strings import Value
+from eunomia.serving.devices.unguarded import Unguarded
 from eunomia.serving.devices.watching import Watching
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
@@ -78,7 +79,7 @@ class DevicePool:
         self.of_death: Callable[[Job], ServingError | None] = lambda job: None  # why its like is given up
         self.by_request = ByRequest(self._devices, self.loading, self.arena, clock, str(cache))
         self.by_request.place, self.by_request.spawn = self._cut_otherwise, self._spawn
-        self.by_request.timed = self.costs.timed
+        self.by_request.timed, self.by_request.costs = self.costs.timed, self.costs
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
         self.by_size = BySize(self._devices, self.loading, self.costs, clock, self._cut_by)
         self.by_size.spawn, self.by_size.turn = self._spawn, lambda: self.by_request.turn
@@ -86,6 +87,7 @@ class DevicePool:
         self.empties = Empties(self.loading, clock, str(cache), memory)
         self.empties.spawn = self._spawn
         self.sparing = Sparing(self._devices, self.loading)
+        self.unguarded = Unguarded(self._devices, clock)
         self.watching = Watching(self._devices, self.execution, self.ladder)
 
     # --- life ------------------------------------------------------------------------------------------

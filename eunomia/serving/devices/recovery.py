@@ -46,6 +46,7 @@ class Recovery:
         self._devices, self._loading, self._execution, self._ladder = devices, loading, execution, ladder
         self._spawn = spawn
         self.suspected: Callable[[Job], None] = lambda job: None  # it waits to run again, or has its answer
+        self.felled: Callable[[Job], None] = lambda job: None  # a device died under it
         self.deaths = 0
         self.in_vain = [0] * len(devices)
         self._whole = [True] * len(devices)  # whether it has all networks
@@ -93,6 +94,8 @@ class Recovery:
             if fetching.pop(run.job.number, None):
                 execution.answers.release(run.slot)
             self._run_again(run, held_s, suspect=suspect)
+            if suspect:
+                self.felled(run.job)
             if suspect and not run.ended:
                 self.suspected(run.job)
         self._restarts[device] = self._spawn(self._restart(device))
@@ -126,7 +129,9 @@ class Recovery:
         job = run.job
         members, job.together = [job, *job.together], []
         if suspect and run.ended and len(members) == 1:  # of a batch, nobody knows whose input is too long
-            job.felled = True
+            job.felled = job.killed = True
+            job.payload.took_s += held_s
+            self._execution.answers.offer(job)  # in blocks it may run to its end
             self._execution.answers.fail(job, ended(self._execution.dispatcher, job, held_s))
             return
         for member in members:

@@ -3,8 +3,8 @@
 Too long is ``LONGER`` times the run's estimate and ``FAR`` times what its tenant may hold a device for
 (``patience_s``). That follows from what the others were promised. Processor time counts: a core that somebody else took
 is not the run's fault. Of a size that never ran the estimate counts ``UNSURE`` times, and each block for what its
-tenant may hold a device at most. A run that nobody's promise bounds, or that only waits, may last as long as
-``Execution`` says, on the clock.
+tenant may hold a device at most. Of others each boundary counts for that at least: values may make all blocks long. A
+run that nobody's promise bounds, or that only waits, may last as long as ``Execution`` says, on the clock.
 
 A node that goes on costs its process: after ``GRACE_S``, or after ``SHORT_GRACE_S`` where another stands by.
 
@@ -143,7 +143,10 @@ class Watching:
         lane, patience_s = dispatcher.lanes[device.index], self.patience_s(job)
         foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s else 0.0
         likely_s = 0.0 if job.network.untried else min(UNSURE * foreseen_s, patience_s * len(lane.due_s))
-        seen.most_s = (LONGER * foreseen_s if sure else likely_s) + max(FAR * patience_s, LEAST_S)
+        known_s = LONGER * foreseen_s
+        if patience_s < math.inf and not job.whole:
+            known_s = max(known_s, patience_s * (len(lane.due_s) - 1))
+        seen.most_s = (known_s if sure else likely_s) + max(FAR * patience_s, LEAST_S)
         if sure and patience_s < math.inf:
             factors = dispatcher.costs.run_factors.get(job.network.index)
             longest = max(1.0, factors[device.index].most) if factors else 1.0

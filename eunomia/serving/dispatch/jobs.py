@@ -70,6 +70,7 @@ class Job:
     cancelled: bool = False
     retries: int = 0
     felled: bool = False  # it took its device down, or had to be ended there
+    killed: bool = False  # a process had to go to end it
     crashed: bool = False  # it took its device down by itself
     lost: int = 0  # devices that went away while it ran there, for reasons of their own
     preemptions: int = 0
@@ -115,6 +116,12 @@ class Job:
     def row_of_one(self, costs: CostBook) -> int:
         """Where the block times begin of an input with one of its rows."""
         return costs.row_of(self.network, 1, self.sizes, self.pair)
+
+    def said_s(self, costs: CostBook) -> float:
+        """What its class takes, if that is known; else inf."""
+        if not costs.evident(self.cost_row):
+            return math.inf
+        return costs.rest_s(self.network, self.cost_row)[0][0] * self.rows
 
     @property
     def rows(self) -> int:

@@ -40,10 +40,17 @@ def less(costs: CostBook, job: Job, bound_s: float) -> str:
 
 
 def ended(state: State, job: Job, held_s: float) -> TooLong:
-    """Its run was, in its midst."""
-    patience_s, remedy = state.patience_s(job), less(state.costs, job, state.patience_s(job))
+    """Its run was, in its midst. Where its size is known to be short, a shorter input would be no remedy."""
+    costs, patience_s = state.costs, state.patience_s(job)
+    usual_s = (
+        costs.longest_s(job.network, job.cost_row) * job.rows if costs.evident(job.cost_row) else math.inf
+    )
+    if usual_s <= min(patience_s, held_s):
+        remedy = f"others of its size take {usual_s * 1e3:.0f} ms, so its values make the difference"
+    else:
+        remedy = less(costs, job, patience_s)
     text = f"network '{job.network.name}' was ended after {held_s * 1e3:.0f} ms"
     if patience_s == math.inf:
         return TooLong(f"{text}: this input holds its device for too long; {remedy}")
-    may = f"may hold its device for {patience_s * 1e3:.0f} ms without a pause, as others wait"
+    may = f"may hold its device for {patience_s * 1e3:.0f} ms without a pause, for the deadlines of others"
     return TooLong(f"{text}: this input {may}; {remedy}")

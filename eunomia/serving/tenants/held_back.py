@@ -1,7 +1,8 @@
 """Requests that were let in before anybody knew that their size is too long in a block, and still wait for a device.
 
 The first of a size runs if it seems short, and others may come meanwhile. Once it has run, those that have not begun
-wait as later ones do (``unsized``): until their network is cut for them, or it is known that it cannot be.
+wait as later ones do (``unsized``): until their network is cut for them, or it is known that it cannot be. So do those
+of a tenant and network under which a device died (``unguarded``).
 """
 
 from __future__ import annotations
@@ -19,15 +20,26 @@ from eunomia.serving.tenants.unsized import Later, Unsized, Wait
 
 
 class HeldBack:
-    """Looks at those that wait when a class of shapes has run for the first time."""
+    """Looks at those that wait when a class of shapes has run for the first time, or a device has died."""
 
     def __init__(self, pool: DevicePool, holding: Holding, directory: Directory, unsized: Unsized) -> None:
         self._pool, self._holding, self._directory, self._unsized = pool, holding, directory, unsized
-        pool.execution.on_learnt = self.learnt
+        pool.execution.on_learnt, pool.recovery.felled = self.learnt, self._felled
 
     def learnt(self, cost_row: int) -> None:
         """It is known what inputs of this class take; who hears that is in the midst of its bookkeeping."""
         asyncio.get_running_loop().call_soon(self._look, cost_row)
+
+    def _felled(self, job: Job) -> None:
+        """A device died under it: its like may do the same."""
+        self._pool.unguarded.felled(job)
+        asyncio.get_running_loop().call_soon(self._look_after, job.pair)
+
+    def _look_after(self, pair: int) -> None:
+        state = self._pool.dispatcher
+        for job in state.waiting.jobs():
+            if job.pair == pair and not job.block and not job.through and state.waiting.shown(job):
+                self._hold_back(grant_of(self._directory, state.agreements[pair].tenant), job)
 
     def _look(self, cost_row: int) -> None:
         state = self._pool.dispatcher

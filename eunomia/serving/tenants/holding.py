@@ -33,10 +33,11 @@ from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.less import less
 from eunomia.serving.dispatch.state import State
-from eunomia.serving.protocol.errors import Refused, TooLarge, Untried
+from eunomia.serving.protocol.errors import Refused, Untried
 from eunomia.serving.tenants.grants import Directory, Grant
 from eunomia.serving.tenants.unproven import Unproven
 from eunomia.serving.tenants.vain import CRASHED_S, Vain
+from eunomia.serving.tenants.words import in_ms, refused, too_large
 
 log = logging.getLogger("eunomia.serving")
 SHARE, LEAST_S, USUAL, FAR = 0.5, 0.01, 4.0, 4.0
@@ -59,25 +60,6 @@ class _Probe:
     known: Known | None = None  # is done when it has run
 
 
-def in_ms(longest_s: float, bound_s: float) -> tuple[str, str]:
-    """Both, with as many digits as show that they differ."""
-    for digits in range(4):
-        texts = f"{longest_s * 1e3:.{digits}f} ms", f"{bound_s * 1e3:.{digits}f} ms"
-        if texts[0] != texts[1]:
-            break
-    return texts
-
-
-def too_large(tenant: str, longest_s: float, bound_s: float, remedy: str) -> TooLarge:
-    """Why an input does not run; inf = it is too long for a trial, and nobody knows how long it is."""
-    length, most = in_ms(longest_s, bound_s)
-    length = length if longest_s < math.inf else "too long"
-    return TooLarge(
-        f"an input of this size may hold a device for {length} without a pause; tenant "
-        f"'{tenant}' may {most}, for the deadlines of others: {remedy}"
-    )
-
-
 class Holding:
     """``most_s``: the bound for tenants without one; None = by what the others were promised, inf = none."""
 
@@ -85,6 +67,8 @@ class Holding:
         self._state, self._directory, self.most_s = state, directory, most_s
         self.explore: Callable[[str, Job, float], bool | Known] = lambda tenant, job, bound_s: False
         self.helped: Callable[[str, Job], bool] = lambda tenant, job: False  # whether a cut may
+        self.being_cut: Callable[[Job], Known | None] = lambda job: None  # by a request's input
+        self.unguarded: Callable[[Job], Known | None] = lambda job: None  # until a process stands by
         self.hollow: Callable[[str, Job], Known | None] = lambda tenant, job: None  # of inputs that are empty
         self._shortest: list[tuple[float, str]] = []  # deadlines of the two tenants with the shortest
         self._read_s = -math.inf
@@ -99,7 +83,11 @@ class Holding:
 
     def check(self, grant: Grant, job: Job) -> Known | None:
         """None: it may run. Else ask again once the server has found out. Raises TooLarge, Unavailable, Refused."""
+        if self.vain and self.vain.pauses(grant.name, job) and (cut := self.being_cut(job)) is not None:
+            return cut
         self.vain.check(grant.name, job)
+        if self.bound_s(grant.name) < math.inf and (guarded := self.unguarded(job)) is not None:
+            return guarded
         if job.hollow and (tried := self.hollow(grant.name, job)) is not None:
             return tried
         seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0
@@ -125,7 +113,7 @@ class Holding:
             return found
         if self._probed(grant.name, job, found=found):
             return None
-        self._say(job, longest_s, bound_s)
+        self._say(grant.name, job, longest_s, bound_s)
         self.unproven.note(grant.name, job)
         known = seen_s or self._state.costs.evident(job.cost_row)
         if not (found or known):
@@ -169,28 +157,15 @@ class Holding:
         longest_s = self._state.costs.longest_s(job.network, job.cost_row) * job.rows
         return bound_s < math.inf and longest_s > self._least(job, bound_s)
 
-    def _say(self, job: Job, longest_s: float, bound_s: float) -> None:
-        """Once of each network: an operator may cut it for such inputs, and its tenants may not."""
+    def _say(self, tenant: str, job: Job, longest_s: float, bound_s: float) -> None:
+        """Once of each network: an operator may do something for such inputs, and its tenants may not."""
         if job.network.index in self._said or self._strange(
             job.network
         ):  # the log has said so when it was loaded
             return
         self._said.add(job.network.index)
-        if job.cost_row == job.network.first_row:
-            log.warning(
-                "inputs of '%s' are refused, though they have its trial's sizes: they hold a device for %s now, "
-                "and others can wait for %s; give the device cores that nobody else uses, give those others "
-                "longer deadlines, or set max_block_ms",
-                job.network.name,
-                *in_ms(longest_s, bound_s),
-            )
-        else:
-            log.warning(
-                "some inputs of '%s' are refused, as they would or may hold a device for too long: it is cut for sizes "
-                "of its trial; give usual ones as shapes in its [[network]], or of models_dir in NAME.toml or "
-                "NAME/config.toml",
-                job.network.name,
-            )
+        values = (tenant, job.cost_row) in self._seen_s and self._short(job, bound_s)
+        log.warning("%s", refused(job, longest_s, bound_s, values=values))
 
     def _under_way(self, tenant: str, job: Job) -> Known | None:
         """Of a network that nobody can try: the run by which it becomes known."""
@@ -219,7 +194,8 @@ class Holding:
 
     def foresee(self, grant: Grant, job: Job) -> None:
         """Before its tensors are here: raises what ``check`` would for a size that is known; changes nothing."""
-        self.vain.foresee(grant.name, job)
+        if self.being_cut(job) is None:
+            self.vain.foresee(grant.name, job)
         if not self._state.costs.evident(job.cost_row):
             return
         bound_s = self._least(job, self.bound_s(grant.name))
@@ -262,18 +238,27 @@ class Holding:
     def in_vain(self, tenant: str, job: Job) -> bool:
         """A request has ended without an answer; whether others may have suffered, so that such inputs must pause.
 
-        One that took its device down, or had to be ended there, counts however short its run was.
+        One that took its device down, or had to be ended there, counts however short its run was. Where others of its
+        size are short, its values are at fault: its size is taken for too long once two such runs follow each other.
         """
-        held_s, bound_s = job.attained_s / (job.network.blocks * job.parts), self.bound_s(tenant)
-        if bound_s == math.inf or (not job.felled and held_s <= self._least(job, bound_s)):
+        bound_s, blocks = self.bound_s(tenant), job.network.blocks * job.parts
+        held_s, may_s = job.attained_s / blocks, self._least(job, bound_s)
+        if bound_s == math.inf or (not job.felled and held_s <= may_s):
             return False
-        if job.felled and not (
-            job.crashed or self._strange(job.network)
-        ):  # in its midst, nobody knows how many blocks that were
-            held_s = job.attained_s
-            self._has_held(tenant, job, max(held_s, FAR * self._least(job, bound_s)))
-        self.vain.close(tenant, job, CRASHED_S if job.crashed else held_s)
-        return True
+        if job.felled:  # in its midst, nobody knows how many blocks that were
+            held_s, blocks = job.attained_s, 1
+        if job.felled and not (job.crashed or self._strange(job.network)):
+            if self.vain.again(tenant, job) or not self._short(job, may_s):
+                self._has_held(tenant, job, max(held_s, FAR * may_s))
+        beyond_s, killed = max(held_s - may_s, 0.0) * blocks, job.killed or job.crashed
+        return self.vain.close(tenant, job, CRASHED_S if job.crashed else held_s, beyond_s, killed=killed)
+
+    def _short(self, job: Job, bound_s: float) -> bool:
+        """Whether inputs of its size are known to be, so that its values are at fault if it is not."""
+        costs = self._state.costs
+        return (
+            costs.evident(job.cost_row) and costs.longest_s(job.network, job.cost_row) * job.rows <= bound_s
+        )
 
     def died(self, job: Job) -> Refused | None:
         """A device died under it: what those hear that wait like it, where they are not to run."""

@@ -57,6 +57,9 @@ class Unsized:
     ) -> None:
         self._clock, self._bodies, self._jobs, self._follow = clock, bodies, jobs, follow
         self._unproven = unproven
+        self.unguarded: Callable[[Job], bool] = lambda job: (
+            False
+        )  # whether it waits for a process to stand by
         self._waiting = Counter[str]()
         self._door = asyncio.Lock()
 
@@ -93,6 +96,8 @@ class Unsized:
     async def _wait(self, later: Later, known: Known) -> None:
         job, tenant = later.job, later.tenant
         tried = f"the server finds out now how '{job.network.name}' runs inputs of this size, and"
+        if guards := self.unguarded(job):
+            tried = f"'{job.network.name}' has ended a device, and no other process stands by yet:"
         if self._waiting[tenant] >= MOST:
             text = f"{tried} {MOST} requests of tenant '{tenant}' wait for such sizes already"
             raise Unavailable(text, retry_after_s=SOON_S)
@@ -110,9 +115,12 @@ class Unsized:
                 self._waiting[tenant] -= 1
         job.unsized_s = self._clock.now_s() - job.arrival_s
         if not done:
-            if job.payload is None and not _impatient(job):  # who was let in before counts as any other
+            if (
+                job.payload is None and not guards and not _impatient(job)
+            ):  # who was let in before counts as any other
                 self._unproven.note(tenant, job, known)
-            text = f"{tried} its time is not known before the request's deadline"
+            late = "its time is not known before the request's deadline"
+            text = f"{tried} {'the deadline has passed' if guards else late}"
             raise Unavailable(text, retry_after_s=SOON_S)
 
 

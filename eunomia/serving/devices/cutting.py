@@ -105,8 +105,8 @@ def prepare(
     sizes = {**tried, **shapes}
     folder = Path(cache) / f"{_prefix(optimised.key, target_s)}{of_sizes(sizes)}{BLOCKS}"
     together = why_together(optimised.model)[:LONGEST]
-    found = optimised.path, ports, lists(plan), tried, untried
-    cut = CutNetwork(optimised.key, folder, *found, together=together, ones=ones)
+    planned = (optimised.path, ports, lists(plan), tried, untried)
+    cut = CutNetwork(optimised.key, folder, *planned, together=together, ones=ones)
     try:
         cut.must_be_short(most_s)
     except LongBlock:

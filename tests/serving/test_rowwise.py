@@ -175,10 +175,10 @@ PIECES = (
     "TopK<axis={axis}>({a}, one)",
 )  # fmt: skip
 LETTERS = (
-    "abc,abd->acd",
+    "abc,abe->ace",
     "abc,dbc->ad",
     "abc,abc->bac",
-    "abc,acd->abd",
+    "abc,ace->abe",
     "ab,cb->ac",
     "ab,ab->ba",
     "abc,bc->abc",

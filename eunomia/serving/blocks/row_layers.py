@@ -136,7 +136,7 @@ def by_channel(node: Node) -> Given:
     value = node.first(0, 2)
     node.others_fixed(0)
     if node.integer("training_mode", 0) or node.outputs > 1:
-        raise Unproven("it is told to train")
+        raise Unproven("it trains")
     return [value]
 
 

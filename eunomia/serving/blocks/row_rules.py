@@ -53,7 +53,7 @@ def where(node: Node) -> Given:
 
 
 def dropout(node: Node) -> Given:
-    """Nothing, unless it is told to train."""
+    """Nothing, unless it trains."""
     node.absent(2)
     value = node.data(0)
     node.others_fixed(0)

@@ -1,4 +1,4 @@
-"""Rules of ``rowwise`` for operators that move entries, and for the sizes that some are told."""
+"""Rules of ``rowwise`` for operators that move entries, and for the sizes that some take."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def gather(node: Node) -> Given:
     if value.rows is None:
         return [Value(sizes, None if places.rows is None else axis + places.rows)]
     if places.rows is not None or value.rows == axis:
-        raise Unproven("it takes rows from wherever it is told")
+        raise Unproven("it takes rows from wherever its indices say")
     return [Value(sizes, value.rows + (value.rows > axis) * (places.rank - 1))]
 
 
@@ -274,7 +274,7 @@ def gather_elements(node: Node) -> Given:
         value.rows is None or value.sizes[value.rows] == places.sizes[value.rows]
     )
     if not both:
-        raise Unproven("it takes rows from wherever it is told")
+        raise Unproven("it takes rows from wherever its indices say")
     along(value, [node.integer("axis", 0)])
     return [places]
 
@@ -284,7 +284,7 @@ def gather_nd(node: Node) -> Given:
     value, places = node.fixed(0), node.data(1)
     length = plain(places.sizes[-1])
     if node.integer("batch_dims", 0) or length is None or places.rows == places.rank - 1:
-        raise Unproven("it takes rows from wherever it is told")
+        raise Unproven("it takes rows from wherever its indices say")
     return [Value((*places.sizes[:-1], *value.sizes[length:]), places.rows)]
 
 

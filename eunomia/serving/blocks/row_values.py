@@ -197,8 +197,8 @@ def along(value: Value, axes: Iterable[int], size: Size | None = None) -> Value:
 def regrouped(value: Value, sizes: Sequence[Size]) -> Value:
     """Its entries in the same order with other sizes; raises Unproven where rows do not lie along one axis then.
 
-    Each row has its own entries if as many lie in front of the first row as before, or as many of a row side by side:
-    one follows from the other, as there are as many in all, or the run fails.
+    Each row has its own entries if as many lie in front of the first row as before. As good is it if as many of a row
+    lie side by side: one follows from the other, as there are as many in all, or the run fails.
     """
     found = next((axis for axis, size in enumerate(sizes) if size.grows), None)
     if value.rows is None and found is None:

@@ -1,7 +1,7 @@
 """Whether a graph answers each row of its inputs as if it were alone: proven operator by operator, or not at all.
 
-One pass over the nodes finds of each tensor whether it is the same for any rows, or has the inputs' rows along one axis
-with nothing in one row that follows from another. Each operator has a rule that says when that holds of its answers.
+One pass over the nodes finds of each tensor whether it is the same for any rows, or has the inputs' rows along an axis.
+Then nothing in one row follows from another. Each operator has a rule that says when that holds of its answers.
 Where there is no rule, or it does not fit, nothing is known of them, nor of what is made of them: no network is taken
 for row-wise that may not be, and some that are may be missed. Weights are not read, but for sizes and axes.
 """

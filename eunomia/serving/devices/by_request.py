@@ -218,7 +218,7 @@ class ByRequest:
                     "'%s' stays whole: a request's input takes %.1f ms%s",
                     name,
                     1e3 * model.took_s,
-                    ", and pieces of it do not run or find no room" if long else "",
+                    ", and no pieces of it are shorter, run and find room" if long else "",
                 )
             async with self.turn:
                 now = self._loading.models.get(name)  # loaded anew, perhaps, and as this one was

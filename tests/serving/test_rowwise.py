@@ -153,6 +153,22 @@ def test_trees_work_row_by_row() -> None:
     assert why_together(model) == "" and differences(model) == 0
 
 
+@pytest.mark.filterwarnings("ignore")  # of its tracing exporter
+@pytest.mark.parametrize("first", ["rows", "steps"])
+def test_encoders_from_torch_work_row_by_row_where_these_come_first(first: str, tmp_path: Path) -> None:
+    """Their attention is along the other axis; heads and rows share an axis on the way."""
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=first == "rows")
+    encoder = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    x, path = torch.zeros(3, 5, 8), tmp_path / "net.onnx"
+    axes = {"x": {0: "n", 1: "m"}, "y": {0: "n", 1: "m"}}
+    torch.onnx.export(
+        encoder, x, str(path), input_names=["x"], output_names=["y"], dynamic_axes=axes, dynamo=False
+    )
+    found = [why_together(form) for form in forms(onnx.load(path), tmp_path)]
+    assert all(not why if first == "rows" else why for why in found[1:])
+
+
 def test_the_reason_names_the_operator() -> None:
     assert why_together(network(TOGETHER["sum"])) == "output 'y': CumSum '': it mixes entries of several rows"
     assert "DynamicQuantizeLinear '': there is no rule" in why_together(

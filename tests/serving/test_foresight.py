@@ -148,7 +148,7 @@ def test_a_size_that_is_refused_is_refused_before_it_has_come(
         monkeypatch.setattr("eunomia.serving.tenants.holding.USUAL", 0.0)
         monkeypatch.setitem(holding._probes, ("gold", job.network.index), _Probe(math.inf, 1.0))
     else:
-        holding.vain.close("gold", job, 1.0)
+        holding.vain.close("gold", job, 1.0, 1.0)
     starts = pool.dispatcher.starts
     try:
         with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:

@@ -578,7 +578,7 @@ def test_a_load_that_fails_in_any_way_is_over(server: Server, monkeypatch: pytes
     stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
     stub.unload_model("small", headers=bearer(ADMIN))
 
-    def strange(*_: Any) -> Any:
+    def strange(*_: Any, **__: Any) -> Any:
         raise RuntimeError("as nobody thought")
 
     with monkeypatch.context() as patch:

@@ -31,10 +31,10 @@ async def starting(
     """A server that has loaded one network, its start, and what lets it load the next."""
     plain, go_on, load = options(folder), asyncio.Event(), DevicePool.load
 
-    async def waits(self: DevicePool, name: str, *rest: Any) -> Any:
+    async def waits(self: DevicePool, name: str, *rest: Any, **more: Any) -> Any:
         if name != "small":
             await go_on.wait()
-        return await load(self, name, *rest)
+        return await load(self, name, *rest, **more)
 
     monkeypatch.setattr(DevicePool, "load", waits)
     server = Server(

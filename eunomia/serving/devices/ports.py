@@ -37,13 +37,13 @@ def ports_of(model: onnx.ModelProto) -> Ports:
     }
     if not ports["outputs"]:
         raise ModelError("it has no outputs: its graph must name what it answers with")
-    if {v.name for v in model.graph.output} <= {v.name for v in inputs}:
-        raise ModelError("it computes nothing: all its outputs are inputs; put a node Identity between them")
     for what, several in (("inputs", ports["inputs"]), ("outputs", ports["outputs"])):
         if len(several) > MAX_TENSORS:
             raise ModelError(f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}")
         for port in several:
             _check_bounds(port)
+    if {v.name for v in model.graph.output} <= {v.name for v in inputs}:
+        raise ModelError("it computes nothing: all its outputs are inputs; put a node Identity between them")
     return ports
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eunomia.serving.blocks.optimise import Optimised
     from eunomia.serving.devices.piece import Runs
 
-CLEARLY = 2.0  # times as long: noise is no reason
+CLEARLY, WORTH_S = 2.0, 5e-4  # times as long: noise is no reason; shorter ones are not cut
 AGAIN_S = 0.1  # what is shorter runs once more, as a first run takes longer than later ones
 MOST_S = 10.0  # on the clock, for ones: where they make a loop endless, zeros may not
 
@@ -72,7 +72,7 @@ def ones_take_longer(took_s: Callable[[bool], float]) -> bool:
             raise error from None
         return True
     try:
-        return took_s(True) > CLEARLY * zeros_s
+        return took_s(True) > max(CLEARLY * zeros_s, WORTH_S)
     except Exception:  # the runtime's share no base, and zeros run
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from eunomia.serving.devices.answers import Inputs
-from eunomia.serving.devices.axes import elements, empty_axes
+from eunomia.serving.devices.axes import are_empty, elements
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.models.entry import Entry
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, named_twice
@@ -44,7 +44,7 @@ def fit_of(request: InferRequest, entry: Entry, ports: Ports, inputs: Inputs, mo
     shapes = tuple([(name, array.shape) for name, array in tensors])
     alike = tuple([(name, shape[1:]) for name, shape in shapes])
     sizes = tuple([max((array.size or elements(array.shape)) // batch, 1) for _, array in tensors])
-    hollow = entry.options if entry.empty is None and empty_axes(shapes) else ""
+    hollow = entry.options if entry.empty is None and are_empty(shapes) else ""
     fit = Fit(ports, entry.empty, batch, shapes, alike, sizes, hollow)
     if request.form is not None:
         request.form.fit = fit

@@ -103,7 +103,7 @@ class Server:
         self.pool.loading.on_away = self.service.repository.away
         (holding := self.service.holding).most_s = options.max_block_s
         holding.explore, holding.helped = self.pool.explore, self.pool.by_size.helps
-        holding.hollow, holding.being_cut = self.pool.empties.check, self.pool.by_request.wanted
+        holding.hollow, holding.being_cut = self.pool.hollow, self.pool.by_request.wanted
         holding.unguarded, self.service.unsized.unguarded = (
             self.pool.unguarded.wanted,
             self.pool.unguarded.waits,

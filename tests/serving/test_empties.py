@@ -16,10 +16,10 @@ from onnx import parser
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices import empties
-from eunomia.serving.devices.axes import empty_axes
 from eunomia.serving.devices.climbs import Known
 from eunomia.serving.devices.cutting import Away
-from eunomia.serving.devices.empties import LATE_S, MOST, Empties
+from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.devices.empties import LATE_S, MOST, Empties, form_of
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.entry import Entry
@@ -77,6 +77,7 @@ def test_what_the_runtime_dies_of_is_refused_and_kills_no_device(server: Server)
     """Its Einsum ends the process; the device that all tenants share has not seen such an input."""
     (device,) = server.pool.devices
     before = device.pid
+    assert infer(server, "dies", x=[1, 1, 0], y=[1, 1, 0])[0] == 200, "of this it does not"
     for _ in range(2):
         status, content = infer(server, "dies", x=[1, 2, 0], y=[1, 3, 0])
         assert status == 400, content
@@ -101,7 +102,7 @@ def test_nothing_is_tried_where_the_owner_says_no(server: Server) -> None:
 class Tried:
     """``Empties`` on a clock that tests move, with trials that end when they say so."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: str = "cpu") -> None:
         self.now_s, self.orders = 0.0, list[Any]()
         self.error: ModelError | None = None
         self.go_on = asyncio.Event()
@@ -111,7 +112,7 @@ class Tried:
             SimpleNamespace(models=models, target_s=0.002),
             SimpleNamespace(now_s=lambda: self.now_s),
         )
-        self.empties = Empties(loading, clock, "cache", 0)  # type: ignore[arg-type]
+        self.empties = Empties(loading, clock, "cache", [DeviceSpec("a", kind)])  # type: ignore[arg-type]
         monkeypatch.setattr(empties, "try_empty", self._try)
 
     async def _try(self, order: Any) -> None:
@@ -120,11 +121,12 @@ class Tried:
         if self.error is not None:
             raise self.error
 
+    def job(self, **shapes: tuple[int, ...]) -> Job:
+        given = tuple(sorted(shapes.items()))
+        return Job(0, Network(0, "net", 0, 1), 0.0, shapes=given, hollow="its [[network]]")
+
     def check(self, tenant: str, **shapes: tuple[int, ...]) -> Known | None:
-        job = Job(
-            0, Network(0, "net", 0, 1), 0.0, shapes=tuple(sorted(shapes.items())), hollow="its [[network]]"
-        )
-        return self.empties.check(tenant, job)
+        return self.empties.check(tenant, self.job(**shapes))
 
     async def found(self, tenant: str, **shapes: tuple[int, ...]) -> Known | None:
         """What is said once a trial, if there is one, has ended."""
@@ -143,9 +145,11 @@ def test_one_trial_is_for_all_who_wait_and_for_all_tenants(monkeypatch: pytest.M
         assert first is not None and first is again and other is not first and other is not None
         await until_async(lambda: tried.orders)
         tried.go_on.set()
-        await until_async(lambda: first.done() and other.done())
-        assert tried.check("gold", past=(7, 0)) is None and tried.check("silver", past=(2, 0)) is None
-        assert len(tried.orders) == 1, "the second tenant's needed none"
+        await until_async(lambda: first.done())
+        assert tried.check("gold", past=(1, 0)) is None
+        await until_async(lambda: other.done())
+        assert tried.check("silver", past=(7, 0)) is None, "more are as good as two"
+        assert len(tried.orders) == 2, "one is another matter"
 
     asyncio.run(steps())
 
@@ -173,10 +177,12 @@ def test_tries_of_one_tenant_are_further_and_further_apart(monkeypatch: pytest.M
         tried.error = ModelError("no")
         for n in range(6):
             with pytest.raises(BadRequest):
-                await tried.found("bronze", past=(n + 1, 0))
+                await tried.found("bronze", past=(n + 2, 0))
             tried.now_s += 1000.0
         with pytest.raises(BadRequest):
             await tried.found("bronze", past=(100, 0))
+        with pytest.raises(BadRequest):
+            tried.check("bronze", past=(100, 0))
         with pytest.raises(Unavailable, match="after a pause only"):
             tried.check("bronze", past=(101, 0))
         tried.now_s += 3.0 * LATE_S
@@ -213,5 +219,26 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(steps())
 
 
-def test_axes_are_named_behind_the_first_as_well() -> None:
-    assert empty_axes([("a", (1, 0, 2)), ("b", (3,)), ("c", (0, 0))]) == {("a", 1), ("c", 0), ("c", 1)}
+def test_sizes_have_a_form_in_common_where_kernels_do_the_same() -> None:
+    """ONNX Runtime's Einsum runs [1, 1, 0], and dies of [1, 2, 0]."""
+    assert form_of((("a", (1, 0, 7)), ("b", (3,)))) == (("a", (1, 0, 2)), ("b", (2,)))
+
+
+def test_what_a_device_dies_of_all_the_same_is_refused_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def steps() -> None:
+        tried = Tried(monkeypatch)
+        assert await tried.found("gold", past=(3, 0)) is None
+        tried.empties.died(tried.job(past=(4, 0)))
+        for tenant in ("gold", "silver"):
+            with pytest.raises(BadRequest, match="a device died of such an input"):
+                tried.check(tenant, past=(3, 0))
+
+    asyncio.run(steps())
+
+
+def test_where_a_device_is_no_processor_none_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache holds no blocks of its networks, and its kernels are others."""
+    tried = Tried(monkeypatch, "cuda")
+    with pytest.raises(BadRequest, match="no processors; .* empty = true in its"):
+        tried.check("gold", past=(1, 0))
+    assert not tried.orders

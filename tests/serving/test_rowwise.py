@@ -128,6 +128,26 @@ def test_what_mixes_rows_is_never_taken_for_row_wise(name: str, tmp_path: Path) 
     assert all(why_together(form) for form in forms(model, tmp_path))
 
 
+OF_AS_MANY = {
+    "stretched": "(float[n,3,4,4] x) => (float[n,3] y) <int64[1] first = {0}, int64[1] next = {1}, "
+    "int64[1] three = {3}, int64[1] four = {4}, int64[2] last = {2, 3}> { s = Shape(x) c = Slice(s, first, next) "
+    'z = Concat<axis = 0>(c, three, c, four) r = Resize<mode = "nearest">(x, , , z) '
+    "m = ReduceSum<keepdims = 0>(r, last) y = Identity(m) }",
+    "copied": "(float[n,t] x) => (float[n] y) <int64[1] first = {0}, int64[1] next = {1}> { s = Shape(x) "
+    "c = Slice(s, first, next) z = Concat<axis = 0>(c, c) r = Expand(x, z) y = ReduceSum<keepdims = 0>(r, next) }",
+    "copied, and more": "(float[n,t] x) => (float[n] y) <int64[1] first = {0}, int64[1] next = {1}> { s = Shape(x) "
+    "c = Slice(s, first, next) d = Add(c, c) z = Concat<axis = 0>(c, d) r = Expand(x, z) "
+    "y = ReduceSum<keepdims = 0>(r, next) }",
+}
+
+
+@pytest.mark.parametrize("text", OF_AS_MANY.values(), ids=OF_AS_MANY)
+def test_the_number_of_rows_may_not_show_along_another_axis(text: str) -> None:
+    """A reviewer's graphs: three rows were each stretched or copied three times, and summed."""
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text}')
+    assert why_together(model)
+
+
 @pytest.mark.parametrize("built_in", [mobilenet_v2, resnet50])
 def test_networks_that_are_built_in_work_row_by_row(built_in: object, tmp_path: Path) -> None:
     """In the processor's own layout, too."""

@@ -32,7 +32,9 @@ def job(pair: int = 0) -> Job:
 
 def device(*, stands_by: bool, spare: bool = True, alive: bool = True) -> Any:
     place = Mock(spare="a module" if spare else "")
-    return SimpleNamespace(spec=DeviceSpec("a", spare=spare), place=place, alive=alive, stands_by=stands_by)
+    return SimpleNamespace(
+        index=0, spec=DeviceSpec("a", spare=spare), place=place, alive=alive, stands_by=stands_by
+    )
 
 
 def test_they_wait_until_every_device_has_another_process_or_for_so_long() -> None:

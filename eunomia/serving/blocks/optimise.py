@@ -108,7 +108,7 @@ def content_key(path: Path) -> str:
                     digest.update(piece)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    digest.update(f"{ort.__version__}|{processor()}|7".encode())
+    digest.update(f"{ort.__version__}|{processor()}|8".encode())
     return digest.hexdigest()[:40]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.blocks.cut import names_read
+from eunomia.serving.blocks.external import MAX_MODEL_BYTES
 from eunomia.serving.blocks.optimise import Optimised, session_options
 from eunomia.serving.blocks.products import Product, product_of
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LONG = 2.0  # targets that a product lasts before it is worth it
 ROWS = 1, 2, 7, 40  # of the inputs by which parts are compared
 MOST_BYTES = 768 * 1024**2  # of weights in all that are written anew: a message has room for the others, too
+SPARE_BYTES = 64 * 1024**2  # of a message, for all but weights
 LAST_AXIS = 11  # of ONNX's operators, from which on an axis may be counted from the end
 
 
@@ -49,7 +51,8 @@ def in_parts(
     long = [n for n, lasted_s in enumerate(times_s) if lasted_s >= LONG * target_s]
     if opset < LAST_AXIS or not long:
         return whole
-    made, room, alike = dict[int, Product](), MOST_BYTES, dict[object, bool]()
+    made, alike = dict[int, Product](), dict[object, bool]()
+    room = min(MOST_BYTES, MAX_MODEL_BYTES - SPARE_BYTES - optimised.model.ByteSize())
     for n in sorted(long, key=lambda n: -times_s[n]):
         product = product_of(optimised.model.graph.node[n], weights, folder, times_s[n] / target_s)
         if product is None or product.size > room:

@@ -116,8 +116,10 @@ def stretched(node: Node) -> Given:
     if node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Unproven("nothing says that it leaves each row where it is")
     given = node.constants[2] if node.has(2) and len(node.constants) > 2 else None
+    behind = [some() for _ in value.sizes[1:]]
     if node.has(3):
-        kept = node.entries(3)[0] == value.sizes[0]
+        first, *entries = node.entries(3)
+        kept, behind = first == value.sizes[0], [entry or some() for entry in entries]
     elif "scales" in node.attributes:
         scales = node.attributes["scales"]
         kept = isinstance(scales, Sequence) and scales[0] == 1
@@ -128,7 +130,7 @@ def stretched(node: Node) -> Given:
         kept = given is not None and given.size > 0 and float(given.ravel()[0]) == 1.0
     if not kept:
         raise Unproven("nothing says that it leaves each row where it is")
-    return [Value((value.sizes[0], *(some() for _ in value.sizes[1:])), value.rows)]
+    return [Value((value.sizes[0], *behind), value.rows)]
 
 
 def by_channel(node: Node) -> Given:

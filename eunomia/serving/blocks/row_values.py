@@ -156,6 +156,8 @@ def _joined(there: Iterable[Size]) -> Size:
     longer = {size for size in there if size != ONE}
     longer -= {size for size in longer if any(_is_capped(size, other) for other in longer)}
     if len(longer) > 1:
+        if any(size.grows for size in longer):
+            raise Unproven("its result may have the number of rows along another axis")
         return some()
     return next(iter(longer), ONE)
 

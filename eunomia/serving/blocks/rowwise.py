@@ -47,9 +47,11 @@ def why_together(model: onnx.ModelProto) -> str:
     known, constants = dict(_weights(model)), _numbers(model)
     for n, port in enumerate(model.graph.input):
         known.setdefault(port.name, _input(port, n))
-    own = {(function.domain, function.name) for function in model.functions}
+    own = {(function.domain.removeprefix("ai.onnx"), function.name) for function in model.functions}
     for node in model.graph.node:
-        answers = _answers(node, known, constants, opset, own=(node.domain, node.op_type) in own)
+        answers = _answers(
+            node, known, constants, opset, own=(node.domain.removeprefix("ai.onnx"), node.op_type) in own
+        )
         known |= {name: value for name, value in zip(node.output, answers, strict=True) if name}
     for port in model.graph.output:
         found = known.get(port.name, Unknown("nobody gives it"))

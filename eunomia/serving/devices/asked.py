@@ -30,6 +30,7 @@ from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.blocks import BlockPlan, Optimised, cut_by, uncut
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import SCRATCH
+from eunomia.serving.blocks.parts import MOST_BYTES
 from eunomia.serving.blocks.plan import node_times_s, of_sizes
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.cutting import (
@@ -205,7 +206,11 @@ def bound(cut: CutNetwork, memory: int) -> None:
     weights = outside_file(cut.whole)
     whole = size + (weights.stat().st_size if weights.exists() else 0)
     bound_memory(memory or 8 * whole + MEMORY)
-    most = {resource.RLIMIT_CPU: MOST_USED_S, resource.RLIMIT_FSIZE: size + ROOM, resource.RLIMIT_CORE: 0}
+    most = {
+        resource.RLIMIT_CPU: MOST_USED_S,
+        resource.RLIMIT_FSIZE: size + MOST_BYTES + ROOM,
+        resource.RLIMIT_CORE: 0,
+    }
     for kind, soft in most.items():
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (soft if hard < 0 else min(soft, hard), hard))

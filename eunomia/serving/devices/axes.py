@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Shapes = dict[str, list[int]]
 Names = Mapping[str, Sequence[str]]  # of the axes of each input
-Empty = frozenset[tuple[str, int]]  # axes of inputs that have no element
 NAMELESS = {"", "?", "*", "-1", "None", "none", "unk", "dynamic"}
 BATCH = re.compile(r"batch|^(n|b|bs)$", re.IGNORECASE)
 LONGEST = 200  # letters of a name that is read as a sum or product
@@ -33,9 +32,9 @@ def elements(sizes: Sequence[int]) -> int:
     return math.prod(max(size, 1) for size in sizes)
 
 
-def empty_axes(shapes: Iterable[tuple[str, Sequence[int]]]) -> Empty:
-    """Along which these inputs are empty."""
-    return frozenset((name, axis) for name, sizes in shapes for axis, size in enumerate(sizes) if not size)
+def are_empty(shapes: Iterable[tuple[str, Sequence[int]]]) -> bool:
+    """Whether an input has no element."""
+    return any(0 in sizes for _, sizes in shapes)
 
 
 def names_of(model: onnx.ModelProto) -> Names:

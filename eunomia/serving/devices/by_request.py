@@ -58,10 +58,12 @@ class Tries:
     used: int = 0
     due_s: float = -math.inf
     in_vain: Counter[str] = field(default_factory=Counter)
+    of: Counter[str] = field(default_factory=Counter)  # by tenant, however they ended
 
     def may(self, tenant: str, now_s: float) -> bool:
         """Whether a request of this tenant may be used now."""
-        return self.used < MOST and self.in_vain[tenant] < IN_VAIN and now_s >= self.due_s
+        few = self.in_vain[tenant] < IN_VAIN and self.of[tenant] < MOST // 2
+        return few and self.used < MOST and now_s >= self.due_s
 
     def begins(self, now_s: float) -> None:
         """One more."""
@@ -128,7 +130,7 @@ class ByRequest:
         if took_s >= max(WORTH * self._loading.target_s, UNUSUAL * model.took_s):
             self._begin(tenant, model, job, self._loading.target_s)
         elif not model.took_s:
-            model.took_s = took_s
+            model.took_s, self._cuts = took_s, None
             self._task = self.spawn(self._remember(model, payload.inputs))
 
     def _offered_of_tried(self, tenant: str, model: LoadedModel, job: Job) -> None:
@@ -185,6 +187,7 @@ class ByRequest:
             held.callback(self._arena.release, payload.slot)
         payload.slot = NO_ROOM
         tries.begins(now_s)
+        tries.of[tenant] += 1
         self._cuts = model
         self._task = self.spawn(self._cut(tenant, model, job.pair, payload.inputs, target_s, held))
 

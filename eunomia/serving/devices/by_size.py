@@ -28,7 +28,7 @@ from operator import ge
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.long import LongBlock
-from eunomia.serving.devices.axes import Shapes, empty_axes
+from eunomia.serving.devices.axes import Shapes, are_empty
 from eunomia.serving.devices.climbs import Known, end
 from eunomia.serving.devices.cutting import Away
 from eunomia.serving.devices.device import Device
@@ -242,7 +242,7 @@ class BySize:
                         "'%s' is cut anew for inputs as its clients send them; to have that from the start, write in "
                         "its [[network]], or of models_dir in NAME.toml or NAME/config.toml: %s",
                         name,
-                        in_toml(shapes) + "; and empty = true" * bool(empty_axes(shapes.items())),
+                        in_toml(shapes) + "; and empty = true" * are_empty(shapes.items()),
                     )
         except Away as error:
             tries.count[tenant] -= 1

@@ -11,13 +11,14 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 
 from eunomia.core.errors import ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
-from eunomia.serving.devices.asked import GONE, MOST_USED_S, ONE_THREAD, bound
+from eunomia.serving.devices.asked import GONE, ONE_THREAD, bound
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.cutting import LONGEST, Away, CutNetwork, kept
 from eunomia.serving.devices.messages import Message
@@ -28,7 +29,7 @@ from eunomia.serving.devices.prepare import FULL, POLITE, REFUSED, UTF_8
 from eunomia.serving.devices.priority import end_first
 from eunomia.serving.devices.trial import cause, on_either, trial_feed
 
-MOST_S = 100.0  # on the clock
+MOST_S, MOST_USED_S = 30.0, 10  # on the clock, and of processor time
 LETTERS = 64 * 1024  # of what it may say
 
 
@@ -90,6 +91,8 @@ def main() -> int:
         print(GONE)
         return FULL
     bound(cut, told["memory"])
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (min(MOST_USED_S, hard) if hard >= 0 else MOST_USED_S, hard))
     try:
         run(cut, told["shapes"])
     except Exception as error:

@@ -83,11 +83,11 @@ class DevicePool:
         self.answers.on_input, self.loading.on_lost = self.by_request.offered, self.by_request.lost
         self.by_size = BySize(self._devices, self.loading, self.costs, clock, self._cut_by)
         self.by_size.spawn, self.by_size.turn = self._spawn, lambda: self.by_request.turn
-        memory = min((spec.memory_bytes for spec in specs if spec.memory_bytes), default=0)
-        self.empties = Empties(self.loading, clock, str(cache), memory)
+        self.empties = Empties(self.loading, clock, str(cache), specs)
         self.empties.spawn = self._spawn
         self.sparing = Sparing(self._devices, self.loading)
         self.unguarded = Unguarded(self._devices, clock)
+        self.unguarded.expected = self.sparing.expects
         self.watching = Watching(self._devices, self.execution, self.ladder)
 
     # --- life ------------------------------------------------------------------------------------------
@@ -244,6 +244,12 @@ class DevicePool:
         ]
         return any(job.network is network for job in jobs)
 
+    def hollow(self, tenant: str, job: Job) -> Known | None:
+        """When to ask again of a request with inputs that are empty; None: it may run. Raises ServingError."""
+        if self._closing:
+            raise Unavailable("the server is stopping")
+        return self.empties.check(tenant, job)
+
     def explore(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
         """Whether the server has tried the size of a request that may be too long in a block, or what comes of it.
 
@@ -318,6 +324,7 @@ class DevicePool:
     # --- what goes wrong -------------------------------------------------------------------------------
 
     def _suspected(self, job: Job) -> None:
+        self.empties.died(job)
         if (error := self.of_death(job)) is not None:
             self.give_up(job, error, whole=True)
 

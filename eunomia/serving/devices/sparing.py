@@ -40,6 +40,10 @@ class Sparing:
         for device in self._devices:
             device.dismiss()
 
+    def expects(self, device: Device) -> bool:
+        """Whether one will stand by, with all networks, as far as the log says."""
+        return not self._off and device.index not in {index for index, _ in self._told}
+
     async def keep(self, device: Device, whole: Callable[[int], bool]) -> None:
         """Until ``stop``. ``whole``: whether the device of this number has all its networks."""
         pause_s, began_s, mine = FIRST_PAUSE_S, 0.0, None

@@ -7,7 +7,7 @@ loaded, which takes seconds. So who sent what a device died of waits for that, f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from eunomia.serving.devices.climbs import Known, end
 from eunomia.serving.devices.device import Device
@@ -23,6 +23,7 @@ class Unguarded:
     def __init__(self, devices: Sequence[Device], clock: Clock) -> None:
         self._devices, self._clock = devices, clock
         self._until_s: dict[int, float] = {}
+        self.expected: Callable[[Device], bool] = lambda device: True  # whether one will stand by there
         self._known: Known | None = None
 
     def felled(self, job: Job) -> None:
@@ -43,7 +44,8 @@ class Unguarded:
         """Whether it is to."""
         if job.pair not in self._until_s:
             return False
-        may = [device for device in self._devices if device.spec.spare and device.place.spare]
+        spared = [device for device in self._devices if device.spec.spare and device.place.spare]
+        may = [device for device in spared if self.expected(device)]
         guarded = all(device.alive and device.stands_by for device in may)
         if guarded or self._clock.now_s() >= self._until_s[job.pair]:
             del self._until_s[job.pair]

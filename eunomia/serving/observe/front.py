@@ -28,6 +28,7 @@ log = logging.getLogger("eunomia.serving")
 EVERY_S, SAMPLES = 0.25, 12  # between two looks; looks that a figure is made of: 3 s
 FULL = 0.85  # of the time: from there on requests queue before they are read
 AGAIN_S = 60.0  # between two warnings
+CROWDED = "the front end is full: clients wait before their requests arrive"
 ADVICE = (
     "send fewer bytes per request (raw tensors, shared memory), give the server a core that no device has, "
     "or add a server (replicas)"
@@ -107,7 +108,7 @@ class FrontEnd(Collector):
             "busy": round(self.busy, 1 if coarse else 3),
             "late_ms": round(self.late_s * 1e3, -1 if coarse else 1),
             "full": bool(self.remark),
-            "remark": self.remark,
+            "remark": CROWDED * bool(self.remark) if coarse else self.remark,
         }
 
     def collect(self) -> Iterator[HistogramMetricFamily | CounterMetricFamily | GaugeMetricFamily]:

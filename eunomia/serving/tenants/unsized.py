@@ -78,6 +78,10 @@ class Unsized:
         except ServingError as error:
             self._jobs.discard(later.job)
             later.refused(error)
+        except Exception:
+            self._jobs.discard(later.job)
+            later.refused(Unavailable("the server has failed", retry_after_s=SOON_S))
+            raise
         else:
             if not isinstance(entered, Wait):
                 self._jobs.discard(later.job)

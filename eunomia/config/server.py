@@ -208,7 +208,7 @@ class ServerConfig(Section):
     )
     arena_mib: Mib = 256.0
     max_body_mib: Mib = 64.0
-    max_json_mib: Mib = 64.0  # of a message whose numbers are JSON; raw tensors need none
+    max_json_mib: Mib = 32.0  # of a message whose numbers are JSON; raw tensors need none
     drain_s: Positive = 10.0
     max_connections: Count = (
         10_000  # over HTTP, and as many over gRPC; those that have waited longest end first

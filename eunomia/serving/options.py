@@ -41,7 +41,7 @@ class ServerOptions:
     block_s: float = 1.5e-3
     arena_bytes: int = 256 * 1024**2
     max_body_bytes: int = 64 * 1024**2
-    max_json_bytes: int = 64 * 1024**2  # of one message whose numbers are JSON
+    max_json_bytes: int = 32 * 1024**2  # of one message whose numbers are JSON
     drain_s: float = 10.0
     placement: Literal["policy", "least_degradation"] = "policy"
     co_runs: Path | None = None  # what networks do to each other: read at the start, written at the end

@@ -59,7 +59,7 @@ class HttpFront:
         service: Service,
         max_body_bytes: int,
         connections: Connections | None = None,
-        max_json_bytes: int = 64 * 1024**2,
+        max_json_bytes: int = 32 * 1024**2,
     ) -> None:
         self.service = service
         self._max_body = max_body_bytes

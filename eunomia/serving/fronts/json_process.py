@@ -13,7 +13,6 @@ from eunomia.serving.devices.strings import Strings, Value
 from eunomia.serving.fronts.json_worker import JsonWorker
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
 from eunomia.serving.protocol.infer import (
-    IN_PLACE_BYTES,
     SMALL_BYTES,
     InferRequest,
     read_request,
@@ -57,7 +56,7 @@ class JsonProcess:
         if (request := self.read_now(model, version, body, header_bytes, tenant)) is not None:
             return request
         header, raw = split_uncopied(body, header_bytes)
-        if len(header) <= IN_PLACE_BYTES:
+        if len(header) <= SMALL_BYTES:
             await self.rounds.turn(tenant)
             return read_request(model, version, bytes(header), raw, tenant=tenant)
         rest, numbers = await self.take_out("read", header, tenant)

@@ -21,8 +21,7 @@ from eunomia.serving.tenants.kept import Kept
 
 MAX_TEXT = 200  # letters of an id, or of a region's name
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-SMALL_BYTES = 32 * 1024  # of names, ids and parameters, beside numbers
-IN_PLACE_BYTES = 16 * 1024  # of a message with numbers that the event loop reads: at most two milliseconds
+SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
 Body = TypeVar("Body", memoryview, Pieces)
 SHORT = (
     " (Inference-Header-Content-Length ends the JSON after {} of {} bytes; tritonclient adds that header to the dict "

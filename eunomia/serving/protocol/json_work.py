@@ -1,9 +1,9 @@
 """Numbers one by one, in JSON or protobuf: the work that grows with a client's message, and a process that does it.
 
 A thousand numbers take a millisecond, a million a second; nobody else must wait for them. So the server's own process
-reads and writes small JSON alone (``IN_PLACE_BYTES``, ``SMALL_NUMBERS``); what is larger goes to a process. Its
-arguments are a socket and the bytes of its largest message. A message is a length, JSON with the sizes of what follows,
-and raw pieces.
+reads and writes small JSON alone (``SMALL_BYTES``, ``SMALL_NUMBERS``); what is larger goes to a process. Its arguments
+are a socket and the bytes of its largest message. A message is a length, JSON with the sizes of what follows, and raw
+pieces.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from eunomia.serving.fronts.reading import reading
 from eunomia.serving.http2.call import NOBODY, Call
 from eunomia.serving.http2.outlet import CALL_BYTES
 from eunomia.serving.protocol.errors import FEWER, BadRequest, Expired, TooLarge
-from eunomia.serving.protocol.infer import IN_PLACE_BYTES, InferRequest
+from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest
 from eunomia.serving.protocol.packed import room_of
 from eunomia.serving.protocol.pieces import Pieces
 from eunomia.serving.protocol.rpc import parse_message, read_again, read_message, split_message, write_message
@@ -102,7 +102,7 @@ async def read_beside(body: Pieces, json: JsonProcess, tenant: str) -> InferRequ
     Raises ServingError.
     """
     rest, raw = split_message(body, json.most_bytes)
-    if len(rest) <= IN_PLACE_BYTES:
+    if len(rest) <= SMALL_BYTES:
         await json.rounds.turn(tenant)
         return read_again(bytes(rest.joined()), raw, tenant)
     whole = rest.joined() if len(rest) < LARGE else await asyncio.to_thread(rest.whole)

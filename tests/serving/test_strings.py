@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from eunomia.serving.protocol.strings import MAX_STRINGS, MAX_TEXT_BYTES, json_s
 from tests import children
 from tests.serving.live import running
 from tests.serving.made_up import examples
+from tests.serving.steps import steps
 
 LETTERS = ["a" for _ in range(MAX_STRINGS)]
 BYTES = st.sampled_from([0, 1, 2, 3, 4, 5, 97, 128, 191, 194, 0xED, 0xA0, 0xE4, 0xF4, 0x8F, 0xBF, 255])
@@ -193,22 +193,6 @@ def test_only_the_wrong_letter_is_read_again() -> None:
 
 
 # --- in fewer steps ---------------------------------------------------------------------------------------
-
-
-def steps(work: Callable[[], object]) -> int:
-    """Calls that Python's interpreter makes meanwhile."""
-    count = 0
-
-    def seen(*_: object) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(seen)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def test_no_step_of_python_for_each_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 from benchmarks.serving.strange import write_networks
 from eunomia.serving.devices.answers import Answers, Payload
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
+from eunomia.serving.devices.by_request import ByRequest
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.devices.watching import LEAST_S
 from eunomia.serving.dispatch.clock import ManualClock
@@ -272,6 +273,9 @@ def test_an_answer_without_room_is_paid_for_and_the_next_must_wait(
     monkeypatch.setattr("eunomia.serving.tenants.holding.LEAST_S", 1e-3)
     monkeypatch.setattr("eunomia.serving.tenants.vain.FREE_S", 0.0)
     monkeypatch.setattr("eunomia.serving.tenants.vain.PER", 1e3)
+    monkeypatch.setattr("eunomia.serving.tenants.vain.FIRST_S", LONGEST_S)  # no machine is as slow
+    # A cut would have the next wait for its end, however long that takes.
+    monkeypatch.setattr(ByRequest, "_offered_of_tried", lambda *_: None)
     with running(tmp_path, max_block_s=1e-3) as server:
         write_networks(tmp_path)
         assert ask(server, "POST", "/v2/repository/models/size/load", ADMIN)[0] == 200

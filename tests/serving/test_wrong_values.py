@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from tritonclient.grpc import service_pb2 as pb
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import read_request
 from eunomia.serving.protocol.rpc import parse_message, read_message
+from tests.serving.steps import steps
 
 COUNT = 8000  # values
 MORE = COUNT // 10  # steps for what is wrong, and of what else lives in the process
@@ -47,23 +46,6 @@ def over_grpc(content: bytes) -> str:
     except BadRequest as error:
         return str(error)
     return ""
-
-
-def steps(work: Callable[[], Any]) -> int:
-    """Calls in Python and from it, and turns of its loops over generators."""
-    count = 0
-
-    def seen(*_: Any) -> None:
-        nonlocal count
-        count += 1
-
-    work()  # what is done once
-    sys.setprofile(seen)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 ZEROS = [0] * (COUNT - 1)

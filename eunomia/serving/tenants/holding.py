@@ -86,7 +86,7 @@ class Holding:
         if self.vain and self.vain.pauses(grant.name, job) and (cut := self.being_cut(job)) is not None:
             return cut
         self.vain.check(grant.name, job)
-        if self.bound_s(grant.name) < math.inf and (guarded := self.unguarded(job)) is not None:
+        if (guarded := self.unguarded(job)) is not None and self.bound_s(grant.name) < math.inf:
             return guarded
         if job.hollow and (tried := self.hollow(grant.name, job)) is not None:
             return tried
@@ -194,7 +194,7 @@ class Holding:
 
     def foresee(self, grant: Grant, job: Job) -> None:
         """Before its tensors are here: raises what ``check`` would for a size that is known; changes nothing."""
-        if self.being_cut(job) is None:
+        if self.vain and self.being_cut(job) is None:
             self.vain.foresee(grant.name, job)
         if not self._state.costs.evident(job.cost_row):
             return

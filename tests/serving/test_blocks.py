@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from eunomia.core.data import Data
 from eunomia.core.errors import ModelError
-from eunomia.serving.blocks import plan
+from eunomia.serving.blocks import cut, plan
 from eunomia.serving.blocks.cut import cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import optimise, session_options
 from eunomia.serving.blocks.plan import (
@@ -368,3 +368,23 @@ def test_beside_much_work_a_node_takes_what_its_thread_had_of_a_processor(
     monkeypatch.setattr(plan, "time", clocks)
     monkeypatch.setattr(plan, "node_times_s", lambda optimised, feed, runs: [0.1] * nodes)
     assert plan._bounded_times_s(optimised, {"image": image}, 0.1, 1.0) == pytest.approx([0.02] * nodes)
+
+
+def test_types_are_found_without_the_numbers_of_long_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of all weights took as long as the rest of a cut. Where ONNX Runtime wants the numbers, it gets them."""
+    (tmp_path / "network.onnx").write_bytes(mobilenet_v2(side=64))
+    model = optimise(tmp_path / "network.onnx", tmp_path / "cache").model
+    inside = [name for node in model.graph.node for name in node.output]
+    asked, kinds = list[bool](), cut._kinds
+    monkeypatch.setattr(
+        cut, "_kinds", lambda *given, hollow: asked.append(hollow) or kinds(*given, hollow=hollow)
+    )
+    written = Mock(side_effect=cut._hollow)
+    monkeypatch.setattr(cut, "_hollow", written)
+    found = element_types(model, inside, tmp_path)
+    assert found == dict.fromkeys(inside, TensorProto.FLOAT) and asked == [True] and written.called
+    monkeypatch.setattr(cut, "_hollow", lambda weight, location, length: onnx.TensorProto(name=weight.name))
+    assert element_types(model, inside, tmp_path) == found and asked == [True, True, False]
+    assert [*tmp_path.glob("scratch-*")] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import onnx
 
 MAX_LIVE = 2  # tensors that may cross a cut, where that makes short blocks
+HOLLOW_BYTES = 2**16  # of a weight whose numbers tell no type or shape
 
 
 @dataclass(frozen=True)
@@ -86,23 +88,61 @@ def element_types(model: onnx.ModelProto, names: Sequence[str], folder: Path | N
 
     Those that may not cross a cut have none: sequences, optionals, numbers of 8 bits and less that NumPy lacks.
     """
+    known = {port.name for port in (*model.graph.output, *model.graph.input)}
+    wanted = [name for name in dict.fromkeys(names) if name not in known]
+    try:
+        kinds = _kinds(model, wanted, folder, hollow=True)
+    except Exception:  # ONNX Runtime's exceptions share no base; a kernel may look at a weight as it is made
+        kinds = _kinds(model, wanted, folder, hollow=False)
+    return {name: _ELEMENT[kinds[name]] for name in dict.fromkeys(names) if kinds[name] in _ELEMENT}
+
+
+def _kinds(
+    model: onnx.ModelProto, wanted: Sequence[str], folder: Path | None, *, hollow: bool
+) -> dict[str, str]:
+    """Types of these and of all ports. ``hollow``: zeros of no room on the disk stand for long weights."""
     import onnx
     import onnxruntime as ort
 
     from eunomia.serving.blocks.optimise import SCRATCH, session_options
 
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    known = {o.name for o in probe.graph.output} | {i.name for i in probe.graph.input}
-    wanted = [name for name in dict.fromkeys(names) if name not in known]
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    with tempfile.NamedTemporaryFile(prefix=SCRATCH, dir=folder, suffix=".onnx") as file:
+    options = session_options(optimised=True)
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    with ExitStack() as stack:
+        file, zeros = (
+            stack.enter_context(tempfile.NamedTemporaryFile(prefix=SCRATCH, dir=folder)) for _ in range(2)
+        )
+        probe = onnx.ModelProto(ir_version=model.ir_version)
+        probe.opset_import.extend(model.opset_import)
+        probe.functions.extend(model.functions)
+        graph, before = probe.graph, model.graph
+        graph.name = before.name
+        for part in ("node", "input", "output", "value_info", "sparse_initializer"):
+            getattr(graph, part).extend(getattr(before, part))
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+        longest = 0
+        for weight in before.initializer:
+            length = len(weight.raw_data)
+            if hollow and length >= HOLLOW_BYTES:
+                longest = max(longest, length)
+                weight = _hollow(weight, Path(zeros.name).name, length)
+            graph.initializer.append(weight)
+        zeros.truncate(longest)
         file.write(probe.SerializeToString())
         file.flush()
-        options = session_options(optimised=True)
         session = ort.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
-    kinds = {port.name: port.type for port in (*session.get_outputs(), *session.get_inputs())}
-    return {name: _ELEMENT[kinds[name]] for name in dict.fromkeys(names) if kinds[name] in _ELEMENT}
+    return {port.name: port.type for port in (*session.get_outputs(), *session.get_inputs())}
+
+
+def _hollow(weight: onnx.TensorProto, location: str, length: int) -> onnx.TensorProto:
+    """A weight of the same form, whose numbers lie in a file."""
+    import onnx
+
+    made = onnx.TensorProto(name=weight.name, data_type=weight.data_type, dims=weight.dims)
+    made.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("length", str(length))):
+        made.external_data.add(key=key, value=value)
+    return made
 
 
 def _last_uses(graph: onnx.GraphProto, outputs: Sequence[str]) -> dict[str, int]:

@@ -52,7 +52,7 @@ def in_parts(
     if opset < LAST_AXIS or not long:
         return whole
     made, alike = dict[int, Product](), dict[object, bool]()
-    room = min(MOST_BYTES, MAX_MODEL_BYTES - SPARE_BYTES - optimised.model.ByteSize())
+    room = min(MOST_BYTES, MAX_MODEL_BYTES - SPARE_BYTES - optimised.path.stat().st_size)
     for n in sorted(long, key=lambda n: -times_s[n]):
         product = product_of(optimised.model.graph.node[n], weights, folder, times_s[n] / target_s)
         if product is None or product.size > room:

@@ -30,6 +30,8 @@ class Outward:
     def served(self, inside: Inside, outputs: Mapping[str, Value]) -> Served:
         """What the client gets, or the rest of the way to it; raises ServingError."""
         wanted, outputs = inside.request.outputs, as_clients_see(inside.ports, outputs)
+        if not inside.request.names_classes:
+            return self._placed(inside, outputs)
         values, size = to_rank(wanted, outputs)
         ranked = partial(with_classes, wanted, outputs, inside.ports)
         if AT_ONCE_VALUES < values <= MOST_VALUES:

@@ -125,11 +125,13 @@ class Repository:
 
     def entry(self, name: str, version: str = "") -> Entry:
         """A known network: that version, or the newest that is ready; raises NotFound, as stock clients await."""
-        if not self.has(name):
-            raise NotFound(f"Request for unknown model '{name[:100]}'")
-        entry = self._entries.get(key_of(name, version) if version else self._newest.get(name, name))
+        entry = None
+        if BETWEEN not in name:
+            entry = self._entries.get(key_of(name, version) if version else self._newest.get(name, name))
         if entry is not None and (version or entry.state == "READY"):
             return entry
+        if not self.has(name):
+            raise NotFound(f"Request for unknown model '{name[:100]}'")
         known = self.versions(name)
         if version:
             there = ", ".join(entry.version for entry in reversed(known))
@@ -142,9 +144,14 @@ class Repository:
 
     def entry_for(self, grant: Grant, name: str, version: str = "") -> Entry:
         """A network that the tenant may know of; raises NotFound."""
-        if not _knows(grant, name) or not self.has(name):
+        if not _knows(grant, name):
             raise self.unknown(grant, name)
-        return self.entry(name, version)
+        try:
+            return self.entry(name, version)
+        except NotFound:
+            if self.has(name):  # not in this version
+                raise
+            raise self.unknown(grant, name) from None
 
     def ports_for(self, grant: Grant, name: str, version: str = "") -> Ports:
         """Inputs and outputs of a network that the tenant may know of; raises NotFound or Unavailable."""

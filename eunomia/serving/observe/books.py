@@ -107,4 +107,8 @@ class Books:
         self._of(key_of(request.model, request.version), request.tenant).retired(request, wall_s)
 
     def _of(self, key: str, tenant: str) -> ModelStatistics:
-        return self._statistics.setdefault(key, {}).setdefault(tenant, ModelStatistics())
+        of_key = self._statistics.setdefault(key, {})
+        found = of_key.get(tenant)
+        if found is None:
+            found = of_key[tenant] = ModelStatistics()
+        return found

@@ -44,6 +44,8 @@ class Retired:
 
 def _parts(job: Job) -> int:
     """As often as it was to run, about: few numbers are told apart."""
+    if job.parts == 1 and not job.later:
+        return 1
     count = job.parts + math.ceil(job.later / job.batch)
     return int(min(2 ** round(math.log2(count)), MOST_PARTS))
 

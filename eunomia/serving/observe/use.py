@@ -36,4 +36,7 @@ class Use:
         use.misses += request.outcome in MISSES
 
     def _of(self, tenant: str) -> TenantUse:
-        return self.tenants.setdefault(tenant, TenantUse())
+        found = self.tenants.get(tenant)
+        if found is None:
+            found = self.tenants[tenant] = TenantUse()
+        return found

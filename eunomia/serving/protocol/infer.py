@@ -92,6 +92,13 @@ class InferRequest:
         return regions or any(output.region is not None for output in self.outputs)
 
     @property
+    def names_classes(self) -> bool:
+        """Whether an output is wanted as classes."""
+        if self.form is not None:
+            return self.form.names_classes
+        return any(output.classes for output in self.outputs)
+
+    @property
     def tensor_bytes(self) -> int:
         """Size of all inputs."""
         size = 0
@@ -169,10 +176,12 @@ class Form:
     version: str = ""
     fit: object = None
     names_memory: bool = field(init=False)  # whether a tensor lies in shared memory
+    names_classes: bool = field(init=False)  # whether an output is wanted so
 
     def __post_init__(self) -> None:
         regions = [*(one.region for one in self.inputs), *(one.region for one in self.outputs)]
         self.names_memory = any(region is not None for region in regions)
+        self.names_classes = any(output.classes for output in self.outputs)
 
 
 def _form_of(header: bytes) -> Form:

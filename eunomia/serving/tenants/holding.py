@@ -83,9 +83,10 @@ class Holding:
 
     def check(self, grant: Grant, job: Job) -> Known | None:
         """None: it may run. Else ask again once the server has found out. Raises TooLarge, Unavailable, Refused."""
-        if self.vain and self.vain.pauses(grant.name, job) and (cut := self.being_cut(job)) is not None:
-            return cut
-        self.vain.check(grant.name, job)
+        if self.vain:
+            if self.vain.pauses(grant.name, job) and (cut := self.being_cut(job)) is not None:
+                return cut
+            self.vain.check(grant.name, job)
         if (guarded := self.unguarded(job)) is not None and self.bound_s(grant.name) < math.inf:
             return guarded
         if job.hollow and (tried := self.hollow(grant.name, job)) is not None:

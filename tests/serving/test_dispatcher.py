@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eunomia.contract.guard import Guarded
-from eunomia.contract.view import Assign, View
+from eunomia.contract.view import Assign, Policy, View
 from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch import look_ahead
 from eunomia.serving.dispatch.calm import Calm
@@ -19,6 +19,7 @@ from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Claim
+from eunomia.serving.dispatch.notes import MOST
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.overheads import Mean, Overheads, lost_s, means_s
 from eunomia.workload.tenant import Agreement, Slo
@@ -375,14 +376,17 @@ def test_a_lone_request_has_its_order_before_the_policy_is_asked_for_its_notes(
 ) -> None:
     """Decisions and notes are those of the same policy asked first."""
     latency_s, blocks, requests = random_case(seed)
-    rule, seen = load_policy(policy), []
+    rule, seen, rounds = load_policy(policy), [], []
     for asked in (rule, lambda view: rule(view)):
         replay = Replay(asked, latency_s[:, :1] * 0.5, blocks, DispatchOptions(lease_s=0.0))
         for n in range(3):
             replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
         replay.play(requests)
-        seen.append((replay.log, replay.gone, replay.dispatcher.rounds, replay.dispatcher.memory.tolist()))
-    assert seen[0] == seen[1] and any(seen[0][3])
+        replay.dispatcher.tell()
+        rounds.append(replay.dispatcher.rounds)
+        seen.append((replay.log, replay.gone, replay.dispatcher.memory.tolist()))
+    assert seen[0] == seen[1] and any(seen[0][2])
+    assert rounds[0] < rounds[1]
 
     class Watched:
         starts_alone = True
@@ -398,22 +402,60 @@ def test_a_lone_request_has_its_order_before_the_policy_is_asked_for_its_notes(
     assert ordered[0] == 1
 
 
-def test_notes_of_the_last_boundary_are_taken_before_the_run_ends() -> None:
-    """Between the end of a run and its answer, the policy is not asked any more."""
+class Asked:
+    """A policy in Python: how often it was asked."""
+
+    starts_alone = True
+
+    def __init__(self, rule: Policy) -> None:
+        self.rule, self.times = rule, 0
+
+    def __call__(self, view: View) -> list[Assign]:
+        self.times += 1
+        return list(self.rule(view))
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_notes_of_the_last_boundary_are_taken_before_the_run_ends(looks: bool) -> None:
+    """Between the end of a run and its answer nobody is asked: Python has been before, machine code is told later."""
     notes = []
-    for looks in (False, True):
-        replay = Replay(load_policy("fair_edf"), np.ones((3, 1)), [3], DispatchOptions(lease_s=9.0))
+    for asked in (rule := load_policy("fair_edf"), Asked(rule)):
+        replay = Replay(asked, np.ones((3, 1)), [3], DispatchOptions(lease_s=9.0))
         dispatcher = replay.dispatcher
         dispatcher.add_pair(Agreement("t", "m0"))
         dispatcher.arrive(Job(0, replay.networks[0], 0.0, 99.0, payload=0))
         replay.clock.time_s = 2.5
         if looks:
             assert dispatcher.look_at(0) is None
-        asked = dispatcher.rounds
+        if isinstance(asked, Asked):
+            assert asked.times == 1 + looks and not dispatcher.owed
+        else:
+            assert len(dispatcher.owed) == 1 + looks and not any(dispatcher.memory)
         dispatcher.done(0, 3, span_s=(0.0, 3.0))
-        assert (dispatcher.rounds == asked) == looks
+        if isinstance(asked, Asked):
+            assert asked.times == 2
+        else:
+            assert len(dispatcher.owed) == 2 and not any(dispatcher.memory)
+            dispatcher.tell()
         notes.append(dispatcher.memory.tolist())
     assert notes[0] == notes[1] and any(notes[0])
+
+
+def test_what_is_owed_to_a_policy_stays_little_and_is_nothing_to_the_next_one() -> None:
+    guard = Guarded(load_policy("weighted_fair"), load_policy("edf+f"))
+    replay = Replay(guard, np.ones((1, 1)), [1], DispatchOptions())
+    dispatcher = replay.dispatcher
+    dispatcher.add_pair(Agreement("t", "m0", weight=2.0))
+    replay.play([(float(2 * n), 0, 99.0, 0) for n in range(MOST - 1)])
+    assert len(dispatcher.owed) == MOST - 1 and not any(dispatcher.memory)
+    replay.play([(100.0, 0, 199.0, 0)])
+    assert not dispatcher.owed and dispatcher.memory[1] == MOST / 2.0, "a second each, per unit of weight"
+    replay.play([(200.0, 0, 299.0, 0)])
+    guard.replace(load_policy("fair_edf"))
+    replay.play([(300.0, 0, 399.0, 0)])
+    assert len(dispatcher.owed) == 1, "its own"
+    dispatcher.tell()
+    assert dispatcher.memory[1] == 0.5
 
 
 def test_deadlines_of_calls_that_differ_by_what_their_way_took_are_alike() -> None:
@@ -495,7 +537,7 @@ def test_of_a_run_in_one_piece_the_first_boundary_and_the_last_are_asked_about()
     assert dispatcher.lanes[0].uncut
     dispatcher.arrive(Job(1, replay.networks[1], 0.0, 100.0, payload=1))
     replay.clock.time_s = 0.5
-    assert dispatcher.look_at(0) == 3.0 and not replay.looks
+    assert dispatcher.look_at(0) == 3.0 and replay.looks == [0]
     replay.clock.time_s, asked = 3.5, dispatcher.rounds
     assert dispatcher.look_at(0) is None and dispatcher.rounds == asked + 1
 

@@ -37,15 +37,17 @@ class Looking:
         loop, ahead_s = asyncio.get_running_loop(), self._dispatcher.options.ahead_s
         if 0.0 < ahead_s < left_s:
             loop.call_later(left_s - ahead_s, self._nearly_over, device, run.ticket)
-        self._look_after(LEAST_WAIT_S, device, run.ticket)
+        if not self._dispatcher.lanes[device].alone:
+            self._look_after(LEAST_WAIT_S, device, run.ticket)
         loop.call_later(SUSPECT * left_s + SUSPECT_S, self._suspect, device, run.ticket)
 
     def soon(self, device: int) -> None:
         """At the next boundary of what runs, however late it was to be looked at."""
         if queue := self._queues[device]:
             now_s = self._dispatcher.clock.now_s()
-            wait_s = self._dispatcher.lanes[device].boundary_s(now_s, cut=True) - now_s + AFTER_S
-            self._look_after(max(wait_s, LEAST_WAIT_S), device, queue[0].ticket)
+            look_s = self._dispatcher.lanes[device].look_s(now_s)
+            if look_s is not None:
+                self._look_after(max(look_s - now_s + AFTER_S, LEAST_WAIT_S), device, queue[0].ticket)
 
     def _look_after(self, wait_s: float, device: int, ticket: int) -> None:
         """Only the look that was set last comes."""

@@ -82,7 +82,6 @@ class Dispatcher(State):
         self.calm.arrived(job.deadline_s - job.accepted_s, self.rest_s(job), self.clock.now_s())
 
     def _enter(self, job: Job) -> None:
-        look_ahead.settle(self)
         if not len(self.waiting) and not self.steady:
             for device, lane in enumerate(self.lanes):
                 if lane.job is not None and lane.next is None:
@@ -186,9 +185,8 @@ class Dispatcher(State):
 
     def decide(self) -> None:
         """Drop late requests, start what the policy chooses, and stop runs that it would no longer choose."""
-        if len(self.lanes) == 1 and self.lanes[0].job is None and not (self.unheard or len(self.waiting)):
+        if len(self.lanes) == 1 and not (self.unheard or len(self.waiting) or self.lanes[0].next):
             return
-        look_ahead.settle(self)
         heard, self.unheard = self.unheard, []
         self._drop_overdue()
         self._fill_idle()
@@ -198,7 +196,7 @@ class Dispatcher(State):
                 lane.asked_stop = NEVER
             if lane.job is not None and (len(self.waiting) or lane.next is not None or leaves):
                 look_ahead.reconsider(self, device)
-                if lane.alone and not lane.stopping and not lane.uncut:
+                if lane.alone and not lane.stopping:
                     lane.alone = False
                     self.executor.look(device)
         now_s = self.clock.now_s()

@@ -37,9 +37,8 @@ class Lane:
     ``revoked``: a claim that was to run next and shall not; the device has not said yet whether it got the
     message in time. ``asked_next``, ``asked_stop``: state of the queue at the policy's last call. ``looked``:
     the boundary of the policy's last call between boundaries. ``goes_on``: a boundary at which the policy
-    lets this run go on, and what it notes in its memory then. ``owed``: what the policy notes at the start of this run
-    has not been asked for yet. ``followed``: the device had this order before it had ended the run before. ``alone``:
-    nobody waits, and its boundaries are not looked at until somebody does.
+    lets this run go on, and what it notes in its memory then. ``followed``: the device had this order before it had
+    ended the run before. ``alone``: nobody waits, and its boundaries are not looked at until somebody does.
     """
 
     job: Job | None = None
@@ -59,7 +58,6 @@ class Lane:
     asked_stop: int = NEVER
     looked: int = NEVER
     goes_on: tuple[int, Claim] | None = None
-    owed: bool = False
     followed: bool = False
     alone: bool = False
 
@@ -82,12 +80,19 @@ class Lane:
         """When the run will reach its last boundary, or one so many before that; never in the past."""
         return max(self.due_s[-2 - before], now_s)
 
+    def look_s(self, now_s: float) -> float | None:
+        """When to look next at what runs while others wait; once at what has no boundaries, as it stops at none."""
+        if not self.uncut:
+            return self.boundary_s(now_s, cut=True)
+        last = self.boundary(now_s, cut=True) + 1 >= self.last
+        return None if last else self.last_boundary_s(now_s, before=1)
+
     def end_s(self, now_s: float) -> float:
         """When the run will end."""
         return max(self.due_s[-1], now_s)
 
     def clear(self) -> None:
         """Nothing runs."""
-        self.job, self.stopping, self.owed, self.alone = None, False, False, False
+        self.job, self.stopping, self.alone = None, False, False
         self.asked_next = self.asked_stop = NEVER
         self.goes_on, self.looked = None, NEVER

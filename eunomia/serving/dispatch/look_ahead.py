@@ -16,10 +16,9 @@ def look_at(state: State, device: int) -> float | None:
     """Check the policy's choice at the next boundary of what runs; returns when to check again.
 
     Checks once for each boundary; of a run in one piece, the first and the last. While nothing else waits and no faster
-    device idles, only behind the last one, for the policy's notes: ``decide`` has the executor look again once it does.
-    None when nothing is left to check: no boundary, or only arrivals change this policy's choice.
+    device idles, at most behind the last one, for the policy's notes: ``decide`` has the executor look again once it
+    does. None when nothing is left to check: no boundary, or only arrivals change this policy's choice.
     """
-    settle(state)
     lane, now_s = state.lanes[device], state.clock.now_s()
     if lane.job is None or state.steady:
         return None
@@ -36,20 +35,8 @@ def look_at(state: State, device: int) -> float | None:
     if lane.stopping or boundary >= lane.last:
         return None
     if lane.alone:
-        return lane.last_boundary_s(now_s)
-    if lane.uncut:  # nothing stops what has no boundaries
-        return None if boundary + 1 >= lane.last else lane.last_boundary_s(now_s, before=1)
-    return lane.boundary_s(now_s, cut=True)
-
-
-def settle(state: State) -> None:
-    """Take what the policy notes of a run that started before it was asked."""
-    lane = state.lanes[0]
-    if lane.owed:
-        lane.owed = False
-        claim = choice(state, 0, lane.first, lane.start_s)
-        if claim is not None and claim.job is lane.job and claim.elsewhere == NEVER:
-            note(state, claim)
+        return None if state.told_later else lane.last_boundary_s(now_s)
+    return lane.look_s(now_s)
 
 
 def may_leave(state: State, device: int) -> bool:
@@ -122,8 +109,12 @@ def catch_up(state: State, device: int, passed: int) -> None:
     A policy that noted nothing at a start notes nothing here.
     """
     lane = state.lanes[device]
-    if lane.first < passed and lane.looked < passed and not lane.stopping and any(state.memory.tolist()):
+    noted = state.owed or any(state.memory.tolist())
+    if lane.first < passed and lane.looked < passed and not lane.stopping and noted:
         lane.looked = passed
+        if len(state.lanes) == 1:
+            state.owe(passed, state.clock.now_s())
+            return
         claim = choice(state, device, passed, state.clock.now_s())
         if claim is not None and claim.job is lane.job and claim.elsewhere == NEVER:
             note(state, claim)

@@ -31,7 +31,6 @@ def done(
     work_s: float | None,
 ) -> Job:
     """A run has ended, or has stopped before ``next_block``; returns its job. See ``Dispatcher.done``."""
-    look_ahead.settle(state)
     lane = state.lanes[device]
     job = lane.job
     assert job is not None
@@ -109,7 +108,6 @@ def failed(
 
     Not ``sent``: the device waited for tensors of another one, and nobody is charged.
     """
-    look_ahead.settle(state)
     lane = state.lanes[device]
     job = lane.job
     assert job is not None
@@ -125,7 +123,6 @@ def failed(
 
 def unstarted(state: State, device: int, follows: Job | None = None) -> None:
     """A device has not started the job that the dispatcher believed to run: the job waits again."""
-    look_ahead.settle(state)
     lane = state.lanes[device]
     job = lane.job
     assert job is not None
@@ -155,7 +152,6 @@ def lost(state: State, device: int, *, sent: bool = True, blame: bool = True) ->
 
     ``sent``: see ``failed``. Without ``blame`` its machine went away, and nobody is charged.
     """
-    look_ahead.settle(state)
     lane = state.lanes[device]
     job, lane.alive = lane.job, False
     if job is not None and sent:

@@ -8,6 +8,7 @@ from itertools import accumulate
 from eunomia.contract.traits import STARTS_ALONE, WORK_CONSERVING
 from eunomia.serving.dispatch.jobs import RUNNING, Job
 from eunomia.serving.dispatch.lanes import NEVER, Claim
+from eunomia.serving.dispatch.notes import MOST
 from eunomia.serving.dispatch.state import State
 
 
@@ -24,7 +25,7 @@ def start_alone(state: State, job: Job) -> bool:
     """Start an arrival before it waits and before the policy is asked, where both could change nothing; whether it did.
 
     So it is on the only device, idle, while nobody waits, under a policy that would start it. Its notes of
-    it are taken later (``look_ahead.settle``).
+    it are taken later (``notes.py``).
     """
     lane, policy = state.lanes[0], state.policy
     if len(state.lanes) > 1 or lane.job is not None or not lane.alive or len(state.waiting):
@@ -35,8 +36,11 @@ def start_alone(state: State, job: Job) -> bool:
     if asked and not STARTS_ALONE.of(policy):
         return False
     state.news += 1
+    lane.alone = state.told_later
     start(state, job, 0)
-    lane.owed = asked
+    if asked:
+        state.owe(lane.first, lane.start_s)
+        state.tell(MOST)
     return True
 
 

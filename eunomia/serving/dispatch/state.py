@@ -20,9 +20,10 @@ from eunomia.serving.dispatch.jobs import WAITING, Job
 from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.later import Later
 from eunomia.serving.dispatch.neighbours import Neighbours
+from eunomia.serving.dispatch.notes import code_of, tell
 from eunomia.serving.dispatch.options import DispatchOptions, Executor
 from eunomia.serving.dispatch.overheads import Overheads
-from eunomia.serving.dispatch.views import Facts, IndicatorTable, Views, facts_of
+from eunomia.serving.dispatch.views import Facts, IndicatorTable, Owed, Views, facts_of
 from eunomia.serving.dispatch.waiting import WaitingTable
 from eunomia.workload.tenant import Agreement
 
@@ -36,8 +37,8 @@ class State:
     ``news`` counts the events that may change the policy's choice; ``unheard`` holds the jobs that arrived since its
     last decision; ``later`` what was measured and is not learned yet; ``neighbours`` what devices do to each other, if
     somebody wants to know; ``harvest`` who takes what others leave. ``memory`` (64,) is the policy's own; a policy of
-    another ``generation`` starts from zeros. ``elsewhere`` moves it by what other replicas have served.
-    ``patience_s``: for how long others can wait for a block of a batch with such a request.
+    another ``generation`` starts from zeros; ``owed``: what it has not been told yet. ``elsewhere`` moves it by what
+    other replicas have served. ``patience_s``: for how long others can wait for a block of a batch with such a request.
     """
 
     clock: Clock
@@ -59,6 +60,7 @@ class State:
     views: Views = field(init=False)
     memory: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(64))
     generation: int = 0
+    owed: list[Owed] = field(default_factory=list)
     news: int = 0
     unheard: list[Job] = field(default_factory=list)
     rounds: int = 0
@@ -139,12 +141,46 @@ class State:
         self.starts += 1
         self.views.served(self.tenants[self.agreements[job.pair].tenant], now_s)
 
+    @property
+    def told_later(self) -> bool:
+        """Whether runs beside which nobody waits need not be shown to the policy at once: it notes several together."""
+        return len(self.lanes) == 1 and code_of(self.policy) is not None
+
+    def owe(self, block: int, at_s: float) -> None:
+        """What runs on the only device begins, or goes on with, this block at that time, as nobody else waits."""
+        self._renew()
+        lane, job = self.lanes[0], self.lanes[0].job
+        assert job is not None
+        took_s, now, tenant = (
+            at_s - lane.start_s,
+            (job.block, job.attained_s),
+            self.agreements[job.pair].tenant,
+        )
+        job.block, job.attained_s = block, job.attained_s + took_s
+        facts = facts_of(job, self.agreements[job.pair], self.tenants[tenant], self.costs, at_s, 0)
+        job.block, job.attained_s = now
+        latency_s = float(self.costs.latency_s[job.cost_row + block, 0]) * job.rows
+        busy_s = lane.busy_s + took_s
+        self.owed.append(Owed(facts, at_s, latency_s, job.number, busy_s, self.starts, self.finished))
+        if not self.told_later:
+            self.tell()
+
+    def _renew(self) -> None:
+        """Notes of another policy, and what is owed to it, mean nothing to this one."""
+        if (generation := GENERATION.of(self.policy)) != self.generation:
+            self.generation, self.memory, self.owed = generation, np.zeros(64), []
+
+    def tell(self, least: int = 1) -> None:
+        """Let the policy note what is owed to it, if so many are."""
+        if len(self.owed) >= least:
+            owed, self.owed = self.owed, []
+            tell(self.policy, self.memory, *self.views.of_owed(owed, self.table))
+
     def view(self, at_s: float) -> View:
         """What the policy sees when it decides at that time."""
         self.rounds += 1
-        generation = GENERATION.of(self.policy)
-        if generation != self.generation:  # another policy: the notes of the old one mean nothing to it
-            self.generation, self.memory = generation, np.zeros(64)
+        self._renew()
+        self.tell()
         if self.elsewhere is not None:
             self.elsewhere()
         return self.views.view(at_s, self.table, self.memory, self.starts, self.finished)

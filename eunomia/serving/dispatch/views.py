@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
-from eunomia.core.arrays import Records
+from eunomia.core.arrays import Floats, Records
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import Job
@@ -56,6 +57,18 @@ class IndicatorTable:
 
 
 Facts = tuple[float, ...]  # fields of READY
+
+
+class Owed(NamedTuple):
+    """What a view would have shown of the only request and the only device, which is idle."""
+
+    facts: Facts
+    at_s: float
+    latency_s: float
+    last_request: int
+    busy_s: float
+    starts: int
+    finished: int
 
 
 def facts_of(
@@ -154,6 +167,25 @@ class Views:
         for array in (ready, view.accelerators, latency_s, nothing):
             array.setflags(write=False)
         return view
+
+    def of_owed(
+        self, owed: Sequence[Owed], indicators: IndicatorTable
+    ) -> tuple[Records, Records, Records, Floats]:
+        """(n,) READY, ACCELERATOR and SYSTEM, and (n, 1) times of the device; indicators are those of now."""
+        facts, at_s, latency_s, last_request, busy_s, starts, finished = zip(*owed, strict=True)
+        ready, accelerators = np.array(list(facts), READY), np.zeros(len(owed), ACCELERATOR)
+        ready["sli"], ready["gap"], ready["sli_count"] = indicators.columns(at_s[-1])[:, ready["pair"]]
+        ready["late"] = ready["deadline_s"] < np.array(at_s) + ready["path_best_s"]
+        accelerators["request"], accelerators["last_request"], accelerators["busy_s"] = (
+            -1,
+            last_request,
+            busy_s,
+        )
+        systems, times_s = np.repeat(self._system, len(owed)), np.array(latency_s)[:, None]
+        systems["now_s"], systems["starts"], systems["finished"], systems["live"] = at_s, starts, finished, 1
+        for array in (ready, accelerators, times_s):
+            array.setflags(write=False)
+        return ready, accelerators, systems, times_s
 
     def served(self, tenant: int, now_s: float) -> None:
         """A request of this tenant has been started."""

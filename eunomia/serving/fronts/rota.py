@@ -43,12 +43,12 @@ class Rota:
     @property
     def over(self) -> bool:
         """Whether this turn has taken up enough."""
-        return self.turns.spent_s > self._most_s
+        return self.turns.beyond(self._most_s)
 
     @property
     def full(self) -> bool:
         """The same, with what it has left to the next turn."""
-        return self.turns.spent_s + self._owed_s > self._most_s
+        return self.turns.beyond(self._most_s - self._owed_s)
 
     def do(self, who: str, work: Callable[[], None]) -> None:
         """Now, or in a later turn."""

@@ -34,10 +34,12 @@ class Turns(Collector):
         self._watching = False  # another reading follows in the next turn
         self._cpu_s = self._wall_s = 0.0  # at the last reading
 
-    @property
-    def spent_s(self) -> float:
-        """Processor time since the last reading: of this turn, once it has begun."""
-        return time.thread_time() - self._cpu_s
+    def beyond(self, most_s: float) -> bool:
+        """Whether this turn has taken more of the processor, once it has begun; all else since the last reading counts.
+
+        It cannot where less time has passed at all, and the system need not be asked for the processor's.
+        """
+        return time.perf_counter() - self._wall_s > most_s and time.thread_time() - self._cpu_s > most_s
 
     def begin(self) -> None:
         """Work is about to start; called in the event loop."""

@@ -71,3 +71,17 @@ def write_convolutions(path: Path) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
     onnx.save(model, str(path))
+
+
+def write_layers(path: Path, width: int) -> None:
+    """Four fully connected layers of this width; as many rows as the client sends."""
+    import onnx
+    from onnx import numpy_helper, parser
+
+    draw, names = np.random.default_rng(0), [f"w{n}" for n in range(4)]
+    lines = [f"m{n} = MatMul (r{n}, w{n}) r{n + 1} = Relu (m{n})" for n in range(4)]
+    nodes = " ".join(["r0 = Identity (x)", *lines, "y = Identity (r4)"])
+    model = parser.parse_model(f"{HEAD}(float[n,{width}] x) => (float[n,{width}] y) {{ {nodes} }}")
+    weights = [(draw.standard_normal((width, width)) * 0.1).astype(np.float32) for _ in names]
+    model.graph.initializer.extend(map(numpy_helper.from_array, weights, names))
+    onnx.save(model, str(path))

@@ -369,7 +369,17 @@ def test_a_lone_request_need_not_be_asked_about(policy: str, seed: int, late: st
     assert rounds[0] < rounds[1]
 
 
-@pytest.mark.parametrize("policy", ["fair_edf", "weighted_fair"])
+class First:
+    """A policy that is asked before anything starts: of its traits it has no more than what it notes and charges."""
+
+    def __init__(self, rule: Any) -> None:
+        self.rule, self.parameters, self.charge_run = rule, rule.parameters, rule.charge_run
+
+    def __call__(self, view: View) -> list[Assign]:
+        return list(self.rule(view))
+
+
+@pytest.mark.parametrize("policy", ["fair_edf", "weighted_fair", "irina"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_lone_request_has_its_order_before_the_policy_is_asked_for_its_notes(
     policy: str, seed: int
@@ -377,15 +387,16 @@ def test_a_lone_request_has_its_order_before_the_policy_is_asked_for_its_notes(
     """Decisions and notes are those of the same policy asked first."""
     latency_s, blocks, requests = random_case(seed)
     rule, seen, rounds = load_policy(policy), [], []
-    for asked in (rule, lambda view: rule(view)):
-        replay = Replay(asked, latency_s[:, :1] * 0.5, blocks, DispatchOptions(lease_s=0.0))
+    for one in (rule, First(rule)):
+        guard = Guarded(one, load_policy("edf+f"))
+        replay = Replay(guard, latency_s[:, :1] * 0.5, blocks, DispatchOptions(lease_s=0.0))
         for n in range(3):
             replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
         replay.play(requests)
         replay.dispatcher.tell()
         rounds.append(replay.dispatcher.rounds)
         seen.append((replay.log, replay.gone, replay.dispatcher.memory.tolist()))
-    assert seen[0] == seen[1] and any(seen[0][2])
+    assert seen[0] == seen[1] and any(seen[0][2]) == (policy != "irina")
     assert rounds[0] < rounds[1]
 
     class Watched:

@@ -51,20 +51,64 @@ def test_what_is_gathered_waits_for_others_for_whoever_looks_or_for_its_time(
         done: list[int] = []
         later = Later()
         for n in range(2):
-            later.gather(partial(done.append, n))
+            later.gather(done.extend, n)
         later.add(partial(done.append, 9))
         later.soon()
         await asyncio.sleep(0)
         assert done == [9]
-        later.gather(partial(done.append, 2))
+        later.gather(done.extend, 2)
         later.soon()
         await asyncio.sleep(0)
         assert done == [9, 0, 1, 2]
-        later.gather(partial(done.append, 3))
+        later.gather(done.extend, 3)
         later.settle()
         assert done[-1] == 3
-        later.gather(partial(done.append, 4))
+        later.gather(done.extend, 4)
         await until_async(lambda: done[-1] == 4)
+
+    asyncio.run(main())
+
+
+def test_what_is_gathered_is_done_kind_by_kind_and_one_that_fails_stops_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        calls: list[list[int]] = []
+        later = Later()
+
+        def first(pieces: list[int]) -> None:
+            calls.append(pieces)
+            later.settle()  # somebody looks in its midst
+            if pieces == [0, 2]:
+                later.gather(first, 9)
+                raise RuntimeError("a fault of ours")
+
+        def second(pieces: list[int]) -> None:
+            calls.append(pieces)
+
+        for n in range(4):
+            later.gather(second if n % 2 else first, n)
+        later.settle()
+        assert calls == [[0, 2], [1, 3]]
+        later.settle()
+        assert calls[2:] == [[9]], "what came meanwhile"
+
+    asyncio.run(main())
+    assert caplog.text.count("bookkeeping failed") == 1
+
+
+def test_no_more_than_so_many_gathered_pieces_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LATEST_S", 1e6)
+    monkeypatch.setattr(module, "MOST", 5)
+
+    async def main() -> None:
+        done: list[int] = []
+        later = Later()
+        for n in range(9):
+            later.gather(done.extend, n)
+            assert n - len(done) <= 5
+        later.settle()
+        assert done == list(range(9))
 
     asyncio.run(main())
 

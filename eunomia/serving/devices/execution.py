@@ -20,6 +20,7 @@ from eunomia.serving.devices.objection import failure
 from eunomia.serving.devices.portions import Portions
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.less import ended
@@ -227,9 +228,11 @@ class Execution:
             self.answers.release(run.slot)
         if message["kind"] == "done":
             job, ends_s = run.job, message["ends_s"]
-            learn = partial(self._learn, run, device, message, *size)
-            later = self.dispatcher.later
-            (later.gather if self.dispatcher.costs.evident(size[1]) else later.add)(learn)
+            later, piece = self.dispatcher.later, (run, device, message, *size)
+            if self.dispatcher.costs.evident(size[1]):
+                later.gather(self._learn, piece)
+            else:
+                later.add(partial(self._learn, [piece]))
             if self.dispatcher.neighbours is not None:
                 what = what_of(job, run.first, run.first + len(ends_s) - 1)
                 span_s = self._clock.of(ends_s[0]), self._clock.of(ends_s[-1])
@@ -237,15 +240,22 @@ class Execution:
                     partial(self._observe, Ran(device, job.network.name, what, *span_s))
                 )
 
-    def _learn(self, run: Run, device: int, message: Message, rows: int, cost_row: int) -> None:
+    def _learn(self, pieces: list[tuple[Run, int, Message, int, int]]) -> None:
         """An interruption, which says little beside many runs, would pass for the input's time among few."""
-        seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
-        costs, own_s, network = self.dispatcher.costs, message.get("own_s", math.inf), run.job.network
-        if own_s < OWN * (all_s := sum(seconds)) and not costs.settled(network, device, cost_row):
-            seconds = [one_s * own_s / all_s for one_s in seconds]
-        if costs.learn(network, device, run.first, seconds, rows, cost_row):
-            self.dispatcher.learnt(cost_row)
-            self.on_learnt(cost_row)
+        costs, alike = (
+            self.dispatcher.costs,
+            dict[tuple[Network, int, int, int, int, int], list[list[float]]](),
+        )
+        for run, device, message, rows, cost_row in pieces:
+            seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
+            own_s, network = message.get("own_s", math.inf), run.job.network
+            if own_s < OWN * (all_s := sum(seconds)) and not costs.settled(network, device, cost_row):
+                seconds = [one_s * own_s / all_s for one_s in seconds]
+            alike.setdefault((network, device, run.first, len(seconds), rows, cost_row), []).append(seconds)
+        for (network, device, first, _, rows, cost_row), runs in alike.items():
+            if costs.learn_all(network, device, first, runs, rows, cost_row):
+                self.dispatcher.learnt(cost_row)
+                self.on_learnt(cost_row)
 
     def _observe(self, ran: Ran) -> None:
         """What ran beside it tells what networks do to each other."""

@@ -211,10 +211,23 @@ class CostBook:
 
         Whether the class has evidence now, and had none.
         """
+        return self.learn_all(network, device, first, [seconds], batch, first_row)
+
+    def learn_all(
+        self,
+        network: Network,
+        device: int,
+        first: int,
+        runs: Sequence[list[float]],
+        batch: int,
+        first_row: int | None = None,
+    ) -> bool:
+        """The same of several runs of the same blocks, in their order."""
         start = network.first_row if first_row is None else first_row
-        rows = slice(start + first, start + first + len(seconds))
+        rows = slice(start + first, start + first + len(runs[0]))
         tables = self.latency_s, self._known_s, self.mean_s, self._seen, self._runs
-        learned = self._learn(tables, rows.start, device, np.asarray(seconds) / max(batch, 1))
+        rows_s = np.asarray(runs) / max(batch, 1)
+        learned = [self._learn(tables, rows.start, device, seen_s) for seen_s in rows_s]
         self._rest.pop(start, None)
         self._note(network, device, learned)
         if network.index in self._guessed:
@@ -329,17 +342,18 @@ class CostBook:
         """Of single block times around their means, by device."""
         return np.sqrt(self._variance)
 
-    def _note(self, network: Network, device: int, learned: Learned) -> None:
+    def _note(self, network: Network, device: int, learned: Sequence[Learned]) -> None:
         """For the twin: times over means, and their spread."""
-        factors, means, seen_s, tame, squares = learned
-        self.factors[device].add(factors, means)
-        if network.index in self.run_factors and len(factors):
-            mean_s = float(means.sum())
-            self.run_factors[network.index][device].put(seen_s / mean_s, mean_s)
-        if tame:
-            self._ratios[device] += 1
-            weight = max(LEARN_TWIN, 1.0 / self._ratios[device])
-            self._variance[device] += weight * (squares / tame - self._variance[device])
+        self.factors[device].add(*(np.concatenate([one[n] for one in learned]) for n in range(2)))
+        whole = self.run_factors.get(network.index)
+        for factors, means, seen_s, tame, squares in learned:
+            if whole is not None and len(factors):
+                mean_s = float(means.sum())
+                whole[device].put(seen_s / mean_s, mean_s)
+            if tame:
+                self._ratios[device] += 1
+                weight = max(LEARN_TWIN, 1.0 / self._ratios[device])
+                self._variance[device] += weight * (squares / tame - self._variance[device])
 
     @property
     def known_s(self) -> npt.NDArray[np.float64]:

@@ -11,20 +11,26 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 log = logging.getLogger("eunomia.serving")
 LATEST_S = 0.01  # a client that asks again at once has its next order on a device by then
 MOST = 40  # pieces that are put off: whoever looks has to wait for them
 AT_ONCE = 16  # pieces in one turn of the event loop
 LAZY = 10.0  # times as late, at most, is what is gathered
+Kind = Callable[[list[Any]], None]  # does all pieces of its kind at once
 
 
 class Later:
-    """Pieces of work in their order, all done in the event loop in which they were added."""
+    """Pieces of work in their order, all done in the event loop in which they were added.
+
+    What is gathered is done kind by kind, each kind in its order.
+    """
 
     def __init__(self) -> None:
         self._work: deque[Callable[[], None]] = deque()
-        self._gathered: deque[Callable[[], None]] = deque()
+        self._gathered: dict[Kind, list[Any]] = {}
+        self._count = 0  # of what is gathered and not done yet
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # of the loop
         self._armed = False
@@ -35,29 +41,33 @@ class Later:
         self._work.append(work)
         loop = asyncio.get_running_loop()
         if len(self._work) > MOST:
-            self._take(self._work, 2)  # one more than has come
+            self._take(2)  # one more than has come
         elif not self._armed or loop is not self._loop:  # a loop that has ended forgets what it was to do
             self._armed, self._thread, self._loop = True, threading.get_ident(), loop
             loop.call_later(LATEST_S, self._at_last)
 
-    def gather(self, work: Callable[[], None]) -> None:
+    def gather(self, kind: Kind, piece: Any) -> None:
         """Do it together with others of its kind, ``LAZY`` times as late: alone, each finds its code cold."""
-        self._gathered.append(work)
+        pieces = self._gathered.get(kind)
+        if pieces is None:
+            pieces = self._gathered[kind] = []
+        pieces.append(piece)
+        self._count += 1
         loop = asyncio.get_running_loop()
-        if len(self._gathered) > MOST:
-            self._take(self._gathered, 2)
+        if self._count > MOST:
+            self._write_up()
         elif loop is not self._gathers:
             self._thread, self._loop, self._gathers = threading.get_ident(), loop, loop
-            loop.call_later(LAZY * LATEST_S, self._write_up)
+            loop.call_later(LAZY * LATEST_S, self._in_time)
 
     def soon(self) -> None:
         """A device has its order: the next round of the event loop has time."""
-        if self._work or len(self._gathered) >= AT_ONCE:
-            asyncio.get_running_loop().call_soon(self._do, AT_ONCE)
+        if self._work or self._count >= AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._do)
 
     def settle(self) -> None:
         """All of it is done when this returns; another thread than the event loop's waits for that."""
-        if not (self._work or self._gathered):
+        if not (self._work or self._count):
             return
         if self._loop is None or self._loop.is_closed() or threading.get_ident() == self._thread:
             self._do_all()
@@ -68,35 +78,40 @@ class Later:
         done.wait()
 
     def _do_all(self) -> None:
-        self._take(self._work, len(self._work))
-        self._take(self._gathered, len(self._gathered))
+        self._take(len(self._work))
+        self._write_up()
 
     def _at_last(self) -> None:
         self._armed = False
-        self._do(AT_ONCE)
+        self._do()
         if self._work and self._loop is not None:
             self._armed = True
             self._loop.call_soon(self._at_last)
 
-    def _write_up(self) -> None:
-        self._take(self._gathered, AT_ONCE)
-        if self._gathered and self._gathers is not None:
-            self._gathers.call_soon(self._write_up)
-        else:
-            self._gathers = None
+    def _in_time(self) -> None:
+        self._gathers = None
+        self._write_up()
 
-    def _do(self, most: int) -> None:
-        """So many pieces, those that are gathered only where there are enough."""
-        most -= self._take(self._work, most)
-        if len(self._gathered) >= AT_ONCE:
-            self._take(self._gathered, most)
+    def _do(self) -> None:
+        """A few pieces, and those that are gathered where there are enough."""
+        self._take(AT_ONCE)
+        if self._count >= AT_ONCE:
+            self._write_up()
 
-    def _take(self, pieces: deque[Callable[[], None]], most: int) -> int:
-        count = min(most, len(pieces))
-        for _ in range(count):
+    def _take(self, most: int) -> None:
+        for _ in range(min(most, len(self._work))):
             try:
-                pieces[0]()
+                self._work[0]()
             except Exception:  # of one piece: the rest is done all the same
                 log.exception("bookkeeping failed")
-            pieces.popleft()  # only now: whoever finds nothing here finds it done
-        return count
+            self._work.popleft()  # only now: whoever finds nothing here finds it done
+
+    def _write_up(self) -> None:
+        for kind in [*self._gathered]:
+            if pieces := self._gathered[kind]:
+                self._gathered[kind] = []  # what a piece adds is of the next time
+                try:
+                    kind(pieces)
+                except Exception:  # of one kind
+                    log.exception("bookkeeping failed")
+                self._count -= len(pieces)

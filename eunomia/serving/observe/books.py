@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from eunomia.core.data import Json
 from eunomia.serving.dispatch.later import Later
@@ -83,11 +82,11 @@ class Books:
 
     def retired(self, request: Retired, now_s: float, wall_s: float) -> None:
         """A request has its answer."""
-        self._later.gather(partial(self._retired, request, now_s, wall_s))
+        self._later.gather(self._retired, (request, now_s, wall_s))
 
     def ran(self, run: Run) -> None:
         """A device has run blocks."""
-        self._later.gather(partial(self._ran, run))
+        self._later.gather(self._ran, run)
 
     def refused(self, tenant: str, key: str | None, reason: str) -> None:
         """A request was not accepted; ``key``: of the network, None = none that exists."""
@@ -95,16 +94,18 @@ class Books:
         if key is not None:
             self._of(key, tenant).refused()
 
-    def _ran(self, run: Run) -> None:
-        self._history.ran(run)
-        self.use.ran(run)
+    def _ran(self, runs: list[Run]) -> None:
+        for run in runs:
+            self._history.ran(run)
+            self.use.ran(run)
 
-    def _retired(self, request: Retired, now_s: float, wall_s: float) -> None:
-        self._telemetry.retired(request)
-        self._history.retired(request, now_s)
-        self._recording.retired(request, now_s)
-        self.use.retired(request)
-        self._of(key_of(request.model, request.version), request.tenant).retired(request, wall_s)
+    def _retired(self, pieces: list[tuple[Retired, float, float]]) -> None:
+        self._telemetry.retired([request for request, _, _ in pieces])
+        for request, now_s, wall_s in pieces:
+            self._history.retired(request, now_s)
+            self._recording.retired(request, now_s)
+            self.use.retired(request)
+            self._of(key_of(request.model, request.version), request.tenant).retired(request, wall_s)
 
     def _of(self, key: str, tenant: str) -> ModelStatistics:
         of_key = self._statistics.setdefault(key, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -46,7 +46,7 @@ class _Moved(NamedTuple):
 
 
 class Telemetry:
-    """``retired`` or ``refused`` after each request, ``page`` for each scrape."""
+    """``retired`` after some requests, ``refused`` after each, ``page`` for each scrape."""
 
     def __init__(self) -> None:
         registry, triton = self._registry, self._triton = CollectorRegistry(), CollectorRegistry()
@@ -145,28 +145,33 @@ class Telemetry:
             registry=registry,
         )
 
-    def retired(self, request: Retired) -> None:
-        """Count one request."""
-        key = (request.tenant, request.model, request.version, request.outcome)
-        counters = self._counters.get(key)
-        if counters is None:
-            counters = self._counters[key] = self._counters_of(request)
-        counters.requests.inc()
-        counters.service.inc(request.service_s)
-        if request.preemptions:
-            self._preemptions.labels(self._tenant(request.tenant), request.model).inc(request.preemptions)
-        if counters.failed is not None:
-            counters.failed.inc()
-        if (moved := counters.answered) is None:
-            return
-        moved.seconds.observe(request.response_s)
-        moved.queue.observe(request.queue_s)
-        moved.success.inc()
-        moved.inferences.inc(request.batch)
-        moved.executed.inc()
-        moved.total_us.inc(request.response_s * 1e6)
-        moved.queue_us.inc(request.queue_s * 1e6)
-        moved.infer_us.inc(request.service_s * 1e6)
+    def retired(self, requests: Sequence[Retired]) -> None:
+        """Count some requests: each counter is moved once for all that move it."""
+        alike: dict[tuple[str, str, str, str], list[Retired]] = {}
+        for one in requests:
+            alike.setdefault((one.tenant, one.model, one.version, one.outcome), []).append(one)
+            if one.preemptions:
+                self._preemptions.labels(self._tenant(one.tenant), one.model).inc(one.preemptions)
+        for key, some in alike.items():
+            counters = self._counters.get(key)
+            if counters is None:
+                counters = self._counters[key] = self._counters_of(some[0])
+            service_s = sum([one.service_s for one in some])
+            counters.requests.inc(len(some))
+            counters.service.inc(service_s)
+            if counters.failed is not None:
+                counters.failed.inc(len(some))
+            if (moved := counters.answered) is None:
+                continue
+            for one in some:
+                moved.seconds.observe(one.response_s)
+                moved.queue.observe(one.queue_s)
+            moved.success.inc(len(some))
+            moved.inferences.inc(sum([one.batch for one in some]))
+            moved.executed.inc(len(some))
+            moved.total_us.inc(sum([one.response_s for one in some]) * 1e6)
+            moved.queue_us.inc(sum([one.queue_s for one in some]) * 1e6)
+            moved.infer_us.inc(service_s * 1e6)
 
     def refused(self, tenant: str, network: str, reason: str) -> None:
         """Count one request that was not accepted; ``network``: its key, or NO_MODEL."""

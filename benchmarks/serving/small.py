@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -67,16 +66,16 @@ def window(live: Live, transport: str, users: int) -> Mapping[str, float]:
 
 def windows(servers: Mapping[str, Live], transport: str, users: int, count: int) -> Result:
     """Each server in turn, the other way round every other time."""
-    found: dict[str, list[Any]] = {name: [] for name in servers}
+    found: dict[str, list[Mapping[str, float]]] = {name: [] for name in servers}
     for live in servers.values():
         window(live, transport, users)  # what is slow once
     for turn in range(count):
         for name in sorted(servers, reverse=turn % 2 == 1):
-            found[name].append(dict(window(servers[name], transport, users)))
+            found[name].append(window(servers[name], transport, users))
     return found
 
 
-def row(transport: str, users: int, found: Mapping[str, Any]) -> list[Cell]:
+def row(transport: str, users: int, found: Result) -> list[Cell]:
     """Means over the windows; ratios are of windows side by side."""
     now = {name: [one[name] for one in found["now"]] for name in found["now"][0]}
     cells: list[Cell] = [transport, users, interval(now["rate"])]
@@ -102,12 +101,12 @@ def measure(options: Options) -> Iterator[Table]:
     with contextlib.ExitStack() as stack:
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / f"{NAME}.onnx"
         write_layers(path, WIDTH)
-        given: dict[str, Any] = {"network": [{"name": NAME, "onnx": str(path)}]}
-        servers = {"now": stack.enter_context(serving({"default": {}}, **given))}
+        network = [{"name": NAME, "onnx": str(path)}]
+        servers = {"now": stack.enter_context(serving({"default": {}}, network=network))}
         if folder := options.given.get("before"):
             root = Path(folder).resolve()
             how = {"cwd": root, "environment": {"PYTHONPATH": str(root)}}
-            servers["before"] = stack.enter_context(serving({"default": {}}, how, **given))
+            servers["before"] = stack.enter_context(serving({"default": {}}, how, network=network))
         for live in servers.values():
             live.settle()
         rows = []

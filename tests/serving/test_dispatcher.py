@@ -841,9 +841,11 @@ def test_the_twin_is_told_long_means_and_the_spread_of_block_times() -> None:
     for n in range(400):
         costs.learn(network, 0, 0, [2.0 * math.exp(0.1 if n % 2 else -0.1), 4.0 if n == 7 else 2.0], 1)
     assert costs.mean_s[:, 0] == pytest.approx([2.0 * math.cosh(0.1), 2.0], rel=0.02)
-    assert costs.spread[0] == pytest.approx(0.1 / math.sqrt(2.0), rel=0.2), "one interruption does not count"
+    assert costs.scatter.spread[0] == pytest.approx(0.1 / math.sqrt(2.0), rel=0.2), (
+        "one interruption does not count"
+    )
     costs.learn(network, 0, 0, [0.5, 0.5], 1)
-    assert costs.mean_s[1, 0] > 1.95 > costs.latency_s[1, 0] and costs.spread[0] < 0.09
+    assert costs.mean_s[1, 0] > 1.95 > costs.latency_s[1, 0] and costs.scatter.spread[0] < 0.09
 
 
 def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:

@@ -235,7 +235,7 @@ def test_what_runs_of_a_network_took_of_late_is_its_own_time() -> None:
         (4.0, 0.075),
     ):  # but its tenant may teach no more than its bound
         watched = Watched()
-        watched.dispatcher.costs.run_factors[0][0].put(factor)
+        watched.dispatcher.costs.scatter.runs[0][0].put(factor)
         watched.run.ticket = 4
         watched.waits(tenant=1)
         assert suspected(watched, 0.0) == ["stop"] and suspected(watched, own_s - 0.0005) == ["stop"]

@@ -55,7 +55,7 @@ class Class(Bench):
         self.holding.most_s, (row,) = 0.01, {job.cost_row for job in self.jobs}
         self.pool.dispatcher.decide()
         self.pool.costs.learn(self.network, 0, 0, [10.0] * 3, 1, row)
-        self.pool.execution.on_learnt(row)
+        self.pool.execution.lessons.on_learnt(row)
         await asyncio.sleep(0)
 
 
@@ -124,7 +124,7 @@ def test_what_is_written_up_meanwhile_is_written_up_once(
 
         def learn() -> None:
             bench.pool.costs.learn(bench.network, 0, 0, [10.0] * 3, 1, row)
-            bench.pool.execution.on_learnt(row)
+            bench.pool.execution.lessons.on_learnt(row)
             done.append("learnt")
 
         later.add(learn)

@@ -108,5 +108,5 @@ def test_a_hiccup_of_a_short_block_says_little_of_a_long_one() -> None:
     costs.measured(network, 0, [0.0001, 0.02])
     for n in range(1000):
         costs.learn(network, 0, 0, [0.003 if n % 10 == 0 else 0.0001, 0.02], 1)
-    draws = costs.factors[0].draws()
+    draws = costs.scatter.factors[0].draws()
     assert np.mean(draws) == pytest.approx(1.0, abs=0.01) and max(draws) < 2.0

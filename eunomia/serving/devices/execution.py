@@ -7,11 +7,11 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 
 from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.device import Device
+from eunomia.serving.devices.lessons import Lessons
 from eunomia.serving.devices.loading import FIRST_ROOM, Loading
 from eunomia.serving.devices.looking import LEAST_WAIT_S, Looking
 from eunomia.serving.devices.messages import Message, Placed
@@ -20,17 +20,14 @@ from eunomia.serving.devices.objection import failure
 from eunomia.serving.devices.portions import Portions
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
-from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.less import ended
-from eunomia.serving.dispatch.neighbours import NOTHING, Ran, what_of
 from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ServingError
 
 HANG_FACTOR = 50.0  # a run that lasts this many times its estimate, and ``hang_s`` of its place on top, hangs
 MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
 NEW_SHAPE_S = 60.0  # the same where nobody has measured such an input yet
-OWN = 0.5  # a run that had its core for less of its time was interrupted
 OnRun = Callable[[int, Job, tuple[float, float], bool], None]  # device, job, begin and end, stopped?
 
 
@@ -39,13 +36,13 @@ class Execution:
 
     dispatcher: Dispatcher
     answers: Answers
+    lessons: Lessons
     portions: Portions
 
     def __init__(self, arena: Arena, devices: Sequence[Device], loading: Loading, clock: Clock) -> None:
         self.queues: list[deque[Run]] = [deque() for _ in devices]
         self.looking = Looking(self.queues)
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
-        self.on_learnt: Callable[[int], None] = lambda cost_row: None  # what a class takes is known now
         self.tries_on: Callable[[int], int | None] = lambda device: (
             None
         )  # the trial of sizes that a device is at
@@ -58,6 +55,7 @@ class Execution:
         """Set the dispatcher that receives reports, and the holder of the answers."""
         self.dispatcher, self.answers = dispatcher, answers
         self.portions = Portions(self._arena, dispatcher, answers)
+        self.lessons = Lessons(dispatcher, self._clock)
         self.looking.connect(dispatcher)
 
     def running(self) -> list[Run]:
@@ -227,43 +225,7 @@ class Execution:
         if hits is None and run.job.number not in self.moving.fetching:
             self.answers.release(run.slot)
         if message["kind"] == "done":
-            job, ends_s = run.job, message["ends_s"]
-            later, piece = self.dispatcher.later, (run, device, message, *size)
-            if self.dispatcher.costs.evident(size[1]):
-                later.gather(self._learn, piece)
-            else:
-                later.add(partial(self._learn, [piece]))
-            if self.dispatcher.neighbours is not None:
-                what = what_of(job, run.first, run.first + len(ends_s) - 1)
-                span_s = self._clock.of(ends_s[0]), self._clock.of(ends_s[-1])
-                self.dispatcher.later.add(
-                    partial(self._observe, Ran(device, job.network.name, what, *span_s))
-                )
-
-    def _learn(self, pieces: list[tuple[Run, int, Message, int, int]]) -> None:
-        """An interruption, which says little beside many runs, would pass for the input's time among few."""
-        costs, alike = (
-            self.dispatcher.costs,
-            dict[tuple[Network, int, int, int, int, int], list[list[float]]](),
-        )
-        for run, device, message, rows, cost_row in pieces:
-            seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
-            own_s, network = message.get("own_s", math.inf), run.job.network
-            if own_s < OWN * (all_s := sum(seconds)) and not costs.settled(network, device, cost_row):
-                seconds = [one_s * own_s / all_s for one_s in seconds]
-            alike.setdefault((network, device, run.first, len(seconds), rows, cost_row), []).append(seconds)
-        for (network, device, first, _, rows, cost_row), runs in alike.items():
-            if costs.learn_all(network, device, first, runs, rows, cost_row):
-                self.dispatcher.learnt(cost_row)
-                self.on_learnt(cost_row)
-
-    def _observe(self, ran: Ran) -> None:
-        """What ran beside it tells what networks do to each other."""
-        near, now_s = self.dispatcher.neighbours, self._clock.now_s()
-        if near is not None:
-            lanes = enumerate(self.dispatcher.lanes)
-            busy = [(device, lane, lane.job) for device, lane in lanes if lane.job is not None]
-            near.ran(ran, [Ran(d, job.network.name, NOTHING, lane.start_s, now_s) for d, lane, job in busy])
+            self.lessons.hear(run, device, message, size)
 
     def _ended(self, device: int, run: Run, message: Message, follows: Run | None) -> list[bool] | None:
         """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""

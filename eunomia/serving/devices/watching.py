@@ -148,7 +148,7 @@ class Watching:
             known_s = max(known_s, patience_s * (len(lane.due_s) - 1))
         seen.most_s = (known_s if sure else likely_s) + max(FAR * patience_s, LEAST_S)
         if sure and patience_s < math.inf:
-            factors = dispatcher.costs.run_factors.get(job.network.index)
+            factors = dispatcher.costs.scatter.runs.get(job.network.index)
             longest = max(1.0, factors[device.index].most) if factors else 1.0
             most_s = patience_s * len(lane.due_s) * (1 + len(job.together))
             seen.well_s = min(WELL * foreseen_s * longest, most_s)  # its tenant's runs teach what is foreseen

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.dispatch.learning import LEARN_TWIN, TRIAL, Learned, compile_learning
-from eunomia.serving.dispatch.overheads import SAMPLED, Latest
+from eunomia.serving.dispatch.learning import TRIAL, compile_learning
+from eunomia.serving.dispatch.scatter import Scatter
 from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve, grown
 
 DOUBTED = 0.25  # runs that evidence counts for which has proved wrong: four fifths of the next one replace it
-KEPT_RUNS = 512  # of each network and device
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,8 @@ class CostBook:
     A class that never ran has estimates (shapes.py), and ``evident`` is False. The first run of a network that is
     ``untried`` stands for its trial; until then its time is a guess of the device's, and ``longest_s`` has no end.
 
-    ``mean_s`` and ``spread``: for the digital twin. The mean is that of every block's time over its last few
-    hundred runs, for each class of shapes by itself. The spread is the standard deviation of the logarithm of
-    time over mean, without interruptions; ``factors``: the latest times over means, by device,
-    each weighing as much as its block takes: a hiccup of 2 ms is 20 times a short block, and little of a long one.
-    ``run_factors``: the same of whole runs, by number of network and device.
+    ``mean_s``: of every block's time over its last few hundred runs, for each class of shapes by itself; ``scatter``:
+    how far single times lie around it.
     """
 
     def __init__(self, devices: int) -> None:
@@ -59,9 +55,7 @@ class CostBook:
         self._seen = np.zeros((0, devices))
         self._runs = np.zeros((0, devices))  # that speak for a block's time
         self._evident: set[int] = set()  # first rows of classes all of whose blocks some device has run
-        self._variance, self._ratios = np.zeros(devices), np.zeros(devices)
-        self.factors = [Latest() for _ in range(devices)]
-        self.run_factors: dict[int, list[Latest]] = {}
+        self.scatter = Scatter(devices)
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
         self.by_row: set[int] = set()  # of those that answer each row as if it were alone
@@ -86,7 +80,7 @@ class CostBook:
         network = Network(self._count, name, self._grow(blocks), blocks, whole, untried, rows)
         self._count += 1
         self.networks[name] = network
-        self.run_factors[network.index] = [Latest(KEPT_RUNS, SAMPLED) for _ in self.factors]
+        self.scatter.add(network.index)
         shapes = self._shapes[network.index] = ShapeClasses()
         if untried:  # the shape of its first request is that of its trial
             self._guessed.add(network.index)
@@ -189,7 +183,7 @@ class CostBook:
         self.by_row.discard(network.index)
         self.usual.pop(network.index, None)
         self._guessed.discard(network.index)
-        self.run_factors.pop(network.index, None)
+        self.scatter.runs.pop(network.index, None)
         for one in self._shapes.pop(network.index, ShapeClasses()).found.values():
             self._rest.pop(one.first_row, None)
             self._evident.discard(one.first_row)
@@ -229,7 +223,7 @@ class CostBook:
         rows_s = np.asarray(runs) / max(batch, 1)
         learned = [self._learn(tables, rows.start, device, seen_s) for seen_s in rows_s]
         self._rest.pop(start, None)
-        self._note(network, device, learned)
+        self.scatter.note(network.index, device, learned)
         if network.index in self._guessed:
             self._first_run(network, device, start)
         if start != network.first_row:
@@ -336,24 +330,6 @@ class CostBook:
         """What these blocks of a class take in the mean; 0 where that is not known."""
         mean_s = float(sum(self.mean_s[first_row + first : first_row + following, device].tolist()))
         return mean_s if mean_s < math.inf else 0.0
-
-    @property
-    def spread(self) -> npt.NDArray[np.float64]:
-        """Of single block times around their means, by device."""
-        return np.sqrt(self._variance)
-
-    def _note(self, network: Network, device: int, learned: Sequence[Learned]) -> None:
-        """For the twin: times over means, and their spread."""
-        self.factors[device].add(*(np.concatenate([one[n] for one in learned]) for n in range(2)))
-        whole = self.run_factors.get(network.index)
-        for factors, means, seen_s, tame, squares in learned:
-            if whole is not None and len(factors):
-                mean_s = float(means.sum())
-                whole[device].put(seen_s / mean_s, mean_s)
-            if tame:
-                self._ratios[device] += 1
-                weight = max(LEARN_TWIN, 1.0 / self._ratios[device])
-                self._variance[device] += weight * (squares / tame - self._variance[device])
 
     @property
     def known_s(self) -> npt.NDArray[np.float64]:

@@ -11,14 +11,14 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 log = logging.getLogger("eunomia.serving")
 LATEST_S = 0.01  # a client that asks again at once has its next order on a device by then
 MOST = 40  # pieces that are put off: whoever looks has to wait for them
 AT_ONCE = 16  # pieces in one turn of the event loop
 LAZY = 10.0  # times as late, at most, is what is gathered
-Kind = Callable[[list[Any]], None]  # does all pieces of its kind at once
+Piece = TypeVar("Piece")
 
 
 class Later:
@@ -29,7 +29,7 @@ class Later:
 
     def __init__(self) -> None:
         self._work: deque[Callable[[], None]] = deque()
-        self._gathered: dict[Kind, list[Any]] = {}
+        self._gathered: dict[Callable[..., None], list[object]] = {}
         self._count = 0  # of what is gathered and not done yet
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # of the loop
@@ -46,8 +46,8 @@ class Later:
             self._armed, self._thread, self._loop = True, threading.get_ident(), loop
             loop.call_later(LATEST_S, self._at_last)
 
-    def gather(self, kind: Kind, piece: Any) -> None:
-        """Do it together with others of its kind, ``LAZY`` times as late: alone, each finds its code cold."""
+    def gather(self, kind: Callable[[list[Piece]], None], piece: Piece) -> None:
+        """Do it together with others, all by one call of ``kind``, ``LAZY`` times as late: alone, each is cold."""
         pieces = self._gathered.get(kind)
         if pieces is None:
             pieces = self._gathered[kind] = []

@@ -86,14 +86,14 @@ def settings(service: Service) -> Json:
         "move_s": means_s(move, FEW_MOVES),
         "turns": [each.latest.draws() for each in turn],
         "moves": [each.latest.draws() for each in move],
-        "factors": [each.draws() for each in costs.factors],
+        "factors": [each.draws() for each in costs.scatter.factors],
         "look_s": LEAST_WAIT_S,
-        "spread": [float(s) for s in costs.spread],
+        "spread": [float(s) for s in costs.scatter.spread],
         "delays": {
             kind: [each.delays[kind].draws(MANY_DRAWS) for each in dispatcher.overheads] for kind in DELAYS
         },
         "runs": {
-            name: [each.draws(MANY_DRAWS) for each in costs.run_factors.get(network.index, ())]
+            name: [each.draws(MANY_DRAWS) for each in costs.scatter.runs.get(network.index, ())]
             for name, network in networks.items()
         },
         "options": {

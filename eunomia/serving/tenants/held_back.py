@@ -24,7 +24,7 @@ class HeldBack:
 
     def __init__(self, pool: DevicePool, holding: Holding, directory: Directory, unsized: Unsized) -> None:
         self._pool, self._holding, self._directory, self._unsized = pool, holding, directory, unsized
-        pool.execution.on_learnt, pool.recovery.felled = self.learnt, self._felled
+        pool.execution.lessons.on_learnt, pool.recovery.felled = self.learnt, self._felled
 
     def learnt(self, cost_row: int) -> None:
         """It is known what inputs of this class take; who hears that is in the midst of its bookkeeping."""

@@ -62,6 +62,24 @@ def test_a_message_arrives_as_it_was_sent(why: str) -> None:
     there.close()
 
 
+@pytest.mark.parametrize("letters", [100, 40_000, 900_000])
+def test_a_message_of_any_length_arrives_whole_and_in_its_turn(letters: int) -> None:
+    """As it was, one above 128 KiB was cut there, or not sent at all: a server waited for ever for its networks."""
+    here, there = pair()
+    here.setblocking(False)
+    there.setblocking(False)
+    files = len(os.listdir("/proc/self/fd"))
+    messages = [{"kind": "loaded", "names": "n" * size} for size in (1, letters, 2, letters, 3)]
+    for message in messages:
+        send(here, message)
+    assert [receive(there, wait=False) for _ in messages] == messages
+    with pytest.raises(BlockingIOError):
+        receive(there, wait=False)
+    assert len(os.listdir("/proc/self/fd")) == files
+    here.close()
+    there.close()
+
+
 def write(regions: Regions, wanted: InferRequest, outputs: dict[str, Any]) -> Mapping[str, SharedRegion]:
     """What was put where gold wants it."""
     placing = regions.place("gold", wanted, outputs)

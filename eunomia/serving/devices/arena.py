@@ -54,7 +54,7 @@ class Arena:
     def create(cls, size: int) -> Arena:
         """Room for ``size`` bytes of tensors, and the page of flags."""
         total = FLAGS + _pages(size)
-        descriptor = _nameless()
+        descriptor = nameless_file()
         os.truncate(descriptor, total)
         return cls(total, descriptor, mmap.mmap(descriptor, total), _free=[(FLAGS, total - FLAGS)])
 
@@ -133,7 +133,7 @@ class Arena:
         os.close(self.descriptor)
 
 
-def _nameless() -> int:
+def nameless_file() -> int:
     """A file that nobody else can open: in memory, of which /dev/shm may hold less (64 MiB in a container)."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("eunomia")

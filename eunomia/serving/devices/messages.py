@@ -1,7 +1,9 @@
 """Messages between front end and worker: small JSON objects in packets, nothing that could run code.
 
 orjson writes and reads them: between two runs a device does nothing else. What it refuses (an error that names a file
-whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null.
+whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null. A packet
+is short, for the kernel refuses long ones and to make room for one costs more than to read it; a message that is longer
+(a network with hundreds of tensors of long names) lies in a file without a name, which its packet hands over.
 
 Front end to worker: ``load`` (model, path, what is known, ``polite``: after all other work of its core), ``unload``
 (model). ``run`` (ticket, request, model, first, last, inputs, room), ``fetch`` (request, room), ``forget`` (request),
@@ -17,7 +19,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, Protocol, TypedDict
 
@@ -26,11 +30,13 @@ import numpy as np
 import orjson
 
 from eunomia.core.arrays import Tensor
-from eunomia.serving.devices.arena import FLAGS
+from eunomia.serving.devices.arena import FLAGS, nameless_file
 from eunomia.serving.devices.strings import BYTES, OBJECTS, Strings, Value
 
 MAX_TENSORS = 256  # of a request, and of a network: a decoder of 120 layers takes two for each
-MAX_PACKET = 128 * 1024
+MAX_PACKET = 32 * 1024
+ROOM = socket.CMSG_SPACE(4)  # bytes of one descriptor beside a packet
+ELSEWHERE = b"-"  # a packet that hands a file over
 Message = dict[str, Any]  # ``kind`` says which other keys there are
 
 
@@ -112,7 +118,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
     """Two ends of a line that keeps packets whole."""
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in ends:
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MAX_PACKET)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * MAX_PACKET)
     return ends
 
 
@@ -122,22 +128,37 @@ def send(line: socket.socket, message: Message) -> None:
         packet = orjson.dumps(message)
     except TypeError:  # text that is no UTF-8
         packet = json.dumps(message).encode()
-    line.send(packet)
+    if len(packet) <= MAX_PACKET:
+        line.send(packet)
+        return
+    with os.fdopen(nameless_file(), "wb") as file:
+        file.write(packet)
+        file.flush()
+        socket.send_fds(line, [ELSEWHERE], [file.fileno()])
 
 
 def receive(line: socket.socket, *, wait: bool = True) -> Message | None:
-    """The next packet; None when the other side is gone. Without ``wait``, raises BlockingIOError if there is none."""
+    """The next message; None when the other side is gone. Without ``wait``, raises BlockingIOError if there is none."""
     try:
-        packet = line.recv(MAX_PACKET, 0 if wait else socket.MSG_DONTWAIT)
+        packet, handed, _, _ = line.recvmsg(MAX_PACKET, ROOM, 0 if wait else socket.MSG_DONTWAIT)
     except ConnectionResetError:
         return None
     if not packet:
         return None
+    if handed:
+        packet = _content_of(handed[0][2])
     try:
         message: Message = orjson.loads(packet)
     except orjson.JSONDecodeError:
         message = json.loads(packet)
     return message
+
+
+def _content_of(descriptor: bytes) -> bytes:
+    """All of a file that was handed over, which is closed then."""
+    with os.fdopen(int.from_bytes(descriptor, sys.byteorder), "rb") as file:
+        file.seek(0)  # both sides share the place, which is the end of what was written
+        return file.read()
 
 
 def place(tensors: Sequence[tuple[str, Sized]], offset: int) -> tuple[list[Placed], int]:

@@ -17,6 +17,7 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
         pytest.skip("openssl is not installed")
     certificate, key = folder / "c.pem", folder / "k.pem"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    made = [openssl, "req", "-x509", *curve, "-nodes", "-subj", "/CN=x", "-keyout", key, "-out", certificate]
+    names = ["-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made = [openssl, "req", "-x509", *curve, "-nodes", *names, "-keyout", key, "-out", certificate]
     children.run(made, check=True)
     return certificate, key

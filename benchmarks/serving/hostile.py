@@ -5,7 +5,7 @@ address, does one thing of ``tests/hostile`` for some seconds at a time. Counted
 answers inside the deadline just before and meanwhile, its worst, how long until eight in a row are inside again, what
 bronze was told, how far the front end's memory grew meanwhile, and by ``eunomia_loop_held_seconds`` how long a turn of
 its event loop took of its thread's processor: not above the edge that is named.
-``--only NAME``: some attacks; ``--set seconds=S``.
+Those over TLS have a server with a certificate. ``--only NAME``: some attacks; ``--set seconds=S``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from textwrap import shorten
 from benchmarks.serving.bench import Bench
 from benchmarks.serving.machine import cores
 from benchmarks.table import Cell, Options, Table
-from tests.hostile import ATTACKS
+from tests.hostile import ATTACKS, TLS
 from tests.hostile.field import Seen, opened
 
 KEPT, RECOVERED_S, HELD_S = 0.99, 2.0, 5e-3
@@ -54,18 +54,23 @@ def measure(options: Options) -> Iterator[Table]:
     """A row for each attack; the quick run takes half a second for each."""
     bench, rows = Bench("hostile", options), []
     seconds = float(options.given.get("seconds", 0.5 if options.quick else 3.0))
-    with opened(cores=[cores().device]) as field:
-        field.quiet(1.0)
-        rows.append(row("nothing", field.quiet(seconds), field.quiet(seconds)))
-        for name in options.chosen(ATTACKS):
-            before = field.quiet(seconds)
-            rows.append(row(ATTACKS[name].what, before, field.attacked([name], seconds)))
-            print(name, *rows[-1], sep=" | ", flush=True)
-            bench.look()
-    kept, lost = (sum(line[JUDGED] is what for line in rows[1:]) for what in (True, False))
-    long = sum(line[-1] != 0 for line in rows[1:])
+    chosen = options.chosen(ATTACKS | TLS)
+    for table, secure in ((ATTACKS, False), (TLS, True)):
+        if not (names := [name for name in chosen if name in table]):
+            continue
+        with opened(cores=[cores().device], secure=secure) as field:
+            field.quiet(1.0)
+            what = f"nothing{', over TLS' * secure}"
+            rows.append(row(what, field.quiet(seconds), field.quiet(seconds)))
+            for name in names:
+                before = field.quiet(seconds)
+                rows.append(row(table[name].what, before, field.attacked([name], seconds)))
+                print(name, *rows[-1], sep=" | ", flush=True)
+                bench.look()
+    kept, lost = (sum(line[JUDGED] is what for line in rows if line[1]) for what in (True, False))
+    long = sum(line[-1] != 0 for line in rows if line[1])
     notes = [
-        f"Of {len(rows) - 1} attacks gold kept its deadline in {kept} and lost it in {lost}, in windows of "
+        f"Of {len(chosen)} attacks gold kept its deadline in {kept} and lost it in {lost}, in windows of "
         f"{seconds:g} s. Both are times, so that a busy machine loses more.",
         f"In {long} of them a turn of the event loop took more than 5 ms of its thread's processor.",
     ]

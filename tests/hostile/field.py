@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import tomli_w
 
 from eunomia.serving.tenants.grants import hash_key
 from tests import children
+from tests.certificates import self_signed
 from tests.hostile.bronze import BRONZE
 from tests.hostile.networks import write_all
 from tests.patience import PATIENCE_S
@@ -75,7 +77,7 @@ class Gold(threading.Thread):
     ``log``: that, what it took, and whether there was an answer.
     """
 
-    address: str
+    url: str
     log: list[tuple[float, float, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -110,7 +112,9 @@ class Gold(threading.Thread):
         line.close()
 
     def _line(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(self.address, timeout=PATIENCE_S)
+        scheme, _, address = self.url.partition("://")
+        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+        return kind(address, timeout=PATIENCE_S)
 
 
 @dataclass
@@ -185,17 +189,26 @@ class Field:
 
 @contextmanager
 def opened(
-    hit_s: float = 0.05, deadline_s: float = 0.05, cores: Sequence[int] = (), **changes: Any
+    hit_s: float = 0.05,
+    deadline_s: float = 0.05,
+    cores: Sequence[int] = (),
+    *,
+    secure: bool = False,
+    **changes: Any,
 ) -> Iterator[Field]:
     """The server with its defaults, gold's load, and a bronze that waits for its orders.
 
-    ``hit_s``: by when gold's answers count; ``deadline_s``: what the server promises gold.
+    ``hit_s``: by when gold's answers count; ``deadline_s``: what the server promises gold. ``secure``: it has a
+    certificate, which this process trusts meanwhile.
     """
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
+        if secure:
+            changes["tls_cert"], changes["tls_key"] = map(str, self_signed(folder))
+            patch.setenv("SSL_CERT_FILE", changes["tls_cert"])
         path = write_file(folder, deadline_s, cores, changes)
         with process(path, folder / "errors") as server, bronze(server) as attacker:
-            gold = Gold(server.url.removeprefix("http://"))
+            gold = Gold(server.url)
             gold.start()
             try:
                 yield Field(server, gold, attacker, hit_s)
@@ -250,7 +263,7 @@ def folder_of_many(folder: Path) -> None:
 @contextmanager
 def bronze(server: Process) -> Iterator[subprocess.Popen[str]]:
     """The attacker's process, ready."""
-    address = server.url.removeprefix("http://")
+    address = server.url.partition("://")[2]
     command = children.python("-m", "tests.hostile", address, server.grpc)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": None}
     with children.started(command, cwd=children.ROOT, **pipes) as attacker:

@@ -32,6 +32,8 @@ from eunomia.serving.server import Server
 from tests.certificates import self_signed
 from tests.patience import PATIENCE_S, until, until_async
 from tests.serving.live import running
+from tests.tls import Speaker as Client
+from tests.tls import trusting
 
 MOST = 8
 LIVE = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
@@ -108,7 +110,7 @@ def test_of_handshakes_that_begin_and_do_not_go_on_few_are_kept(
     with running(
         tmp_path, connections=ConnectionLimits(head_s=1e6), grpc_port=None, tls=certificate
     ) as server:
-        flood(server, crowd, 3 * MOST, b"\x16")
+        flood(server, crowd, 3 * MOST, Client().greet())
         until(lambda: counts(server) == (MOST, 2 * MOST))
         line = crowd.enter_context(connect(server.http_port))
         with trusting().wrap_socket(line) as greeted:
@@ -180,12 +182,6 @@ def test_what_a_connection_over_tls_has_read_is_counted() -> None:
             client.sendall(bytes(1000))
             line.recv(400, socket.MSG_WAITALL)
             until(lambda: read_from(line.fileno()) == 400 or sys.platform != "linux")
-
-
-def trusting() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
 
 
 def test_both_protocols_share_the_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

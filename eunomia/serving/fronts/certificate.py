@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from eunomia.core.errors import ConfigError
+from eunomia.serving.fronts.few_records import FewRecords
 
 SEALED = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM"  # of TLS 1.2, with a key of each connection's own
 
@@ -26,6 +27,7 @@ def tls_context(files: tuple[Path, Path], protocol: str = "") -> ssl.SSLContext:
             what = "certificate" if key == "tls_cert" else "private key"
             raise ConfigError(f"{key}: {file} holds no {what} in PEM form; give a file with -----BEGIN ...")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = FewRecords
     if protocol:
         context.set_alpn_protocols([protocol])
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -11,6 +11,7 @@ from aiohttp import web
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.dense import DenseHandler
+from eunomia.serving.fronts.few_records import FewRecords, few_records
 from eunomia.serving.fronts.hearing import UNCOUNTED, UNCOUNTED_TLS, Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import MOST_S, Rota
@@ -27,6 +28,7 @@ class InTurn(Standing, DenseHandler):
         "_behind",
         "_carried",
         "_ends",
+        "_few",
         "_has_something",
         "_heard_by",
         "_late",
@@ -48,6 +50,7 @@ class InTurn(Standing, DenseHandler):
         self._rota, self.connections, self._tenant = rota, connections, ""
         self._carried = Carried()
         self.address, self._plain = "", False  # without TLS
+        self._few: FewRecords | None = None
         self._lined = False  # it stands in a queue
         self.said, self.came_s = 0.0, time.monotonic()  # bytes, those of records and frames around them too
         self._heard_by: Hearing | None = None
@@ -74,6 +77,7 @@ class InTurn(Standing, DenseHandler):
         self._rota.begin()
         super().connection_made(transport)
         self.address, self._plain = self._remote(), transport.get_extra_info("sslcontext") is None
+        self._few = few_records(transport, self._rota)
         cast(asyncio.Transport, transport).set_write_buffer_limits(
             UNCOUNTED if self._plain else UNCOUNTED_TLS
         )
@@ -95,6 +99,7 @@ class InTurn(Standing, DenseHandler):
     def data_received(self, data: bytes) -> None:
         """Bytes of whatever comes next; without any, aiohttp goes on with what it holds, and looks at once."""
         self._rota.begin()
+        left = self._few is not None and self._few.stopped()
         if not data:
             self._received(data)
             return
@@ -103,7 +108,7 @@ class InTurn(Standing, DenseHandler):
             self._late += data
         else:
             self._received(data)
-            if not self._unwanted and (len(data) < MUCH or not self._rota.over):
+            if not (left or self._unwanted) and (len(data) < MUCH or not self._rota.over):
                 self._rest()
                 return
         if self._stop_reading():
@@ -164,6 +169,8 @@ class InTurn(Standing, DenseHandler):
                     self._stand(crowd)
                     return
                 self._rota.owe(MOST_S if unwanted else READ_S if self._plain else READ_TLS_S)
+                if self._few is not None and not unwanted:
+                    self._few.go_on()
                 self.transport.resume_reading()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it

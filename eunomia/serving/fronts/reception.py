@@ -2,9 +2,9 @@
 
 The event loop would accept thousands in one turn, and close whoever waits where descriptors run out. So sockets are
 accepted here, a few in a turn, and heard by ``hearing``: ten thousand may leave at once. With its first
-bytes a connection gets its protocol, addresses in turn. Over TLS one handshake begins in a turn, and the next when
-``REST`` times what it costs have passed. Of more that go on than begin in ``GREETED_S`` (and more than ``FEW``), the
-oldest of the most crowded address ends: they may all go on in one turn.
+bytes a connection gets its protocol, addresses in turn. Over TLS one handshake begins in a turn, once the client's
+first message is all here; the next when ``REST`` times what it costs have passed. Of more that go on than begin in
+``GREETED_S`` (and more than ``FEW``), the oldest of the most crowded address ends: they may all go on in one turn.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from eunomia.serving.fronts.certificate import handshake_s
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.crowds import Crowds
 from eunomia.serving.fronts.hearing import Hearing, Standing
+from eunomia.serving.fronts.hello import PEEKED, needed
 from eunomia.serving.fronts.records import Records
 from eunomia.serving.fronts.rota import Rota
 
@@ -138,12 +139,13 @@ class Reception:
 class Guest:
     """A connection that has not said anything yet, or whose handshake goes on."""
 
-    __slots__ = ("_entering", "_reception", "address", "sock")
+    __slots__ = ("_came", "_entering", "_reception", "address", "sock")
     transport: asyncio.Transport | None = None
 
     def __init__(self, reception: Reception, sock: socket.socket, address: str) -> None:
         self._reception, self.sock, self.address = reception, sock, address
         self._entering: asyncio.Task[None] | None = None
+        self._came = 0  # bytes, at the last look
         reception.hearing.hear(self, sock.fileno(), self.who)
 
     @property
@@ -163,21 +165,33 @@ class Guest:
     def _look(self) -> None:
         if not self.here:
             return
+        greet = self._reception.greet
         try:
-            left = not self.sock.recv(1, socket.MSG_PEEK)
+            came = self.sock.recv(1 if greet is None else PEEKED, socket.MSG_PEEK)
         except BlockingIOError:
             self._reception.hearing.hear(self, self.sock.fileno(), self.who)
             return
         except OSError:
-            left = True
-        if left:
+            came = b""
+        if not came or (more := 0 if greet is None else needed(came)) is None:
             self._reception.connections.gone(self)
             self.sock.close()
-        elif (greet := self._reception.greet) is not None:
+        elif greet is None:
+            self._enter()
+        elif more and len(came) > self._came:  # else it sends no more, which the library hears
+            self._came = len(came)
+            self._hear_at(more)
+        else:
+            self._hear_at(1, again=False)
             self._reception.connections.waits(self, turn=True)
             greet(self.who, self._enter)
-        else:
-            self._enter()
+
+    def _hear_at(self, size: int, again: bool = True) -> None:
+        """So many bytes are something."""
+        with suppress(OSError):
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+        if again:
+            self._reception.hearing.hear(self, self.sock.fileno(), self.who)
 
     def _enter(self) -> None:
         if not self.here:

@@ -19,7 +19,7 @@ from typing import Protocol
 from eunomia.serving.fronts.received import read_from
 
 log = logging.getLogger("eunomia.serving")
-EVERY_S, AT_ONCE = 0.05, 256  # between two looks; connections in one
+EVERY_S, SOON_S, AT_ONCE = 0.05, 2e-3, 16  # between two looks, between their parts; connections in one part
 GREETING, PER_S = (
     48 * 1024,
     4096,
@@ -70,7 +70,7 @@ class Records:
         try:
             self._looked()
         finally:  # whatever happens, it looks again
-            asyncio.get_running_loop().call_later(EVERY_S, self._look)
+            asyncio.get_running_loop().call_later(SOON_S if self._next else EVERY_S, self._look)
 
     def _looked(self) -> None:
         now_s, seen = time.monotonic(), 0

@@ -11,6 +11,7 @@ from typing import cast
 
 from eunomia.serving.fronts.address import place_of
 from eunomia.serving.fronts.connections import Connections
+from eunomia.serving.fronts.few_records import FewRecords, few_records
 from eunomia.serving.fronts.hearing import UNCOUNTED, UNCOUNTED_TLS, Hearing, Standing
 from eunomia.serving.fronts.records import FRAMING
 from eunomia.serving.fronts.rota import Rota
@@ -34,6 +35,7 @@ class InTurn(Standing, asyncio.Protocol):
         self.tail = Waiting()
         self._carried = Carried()  # tenants whose calls came with a valid key
         self._plain, self._lingers = True, False  # without TLS; it has had its last word
+        self._few: FewRecords | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._thrown = 0  # bytes since then
         self._lined = self._behind = False  # it stands in a queue; it is not read
@@ -79,6 +81,7 @@ class InTurn(Standing, asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = place_of(str(peer[0])) if isinstance(peer, tuple) else ""
         self._plain = transport.get_extra_info("sslcontext") is None
+        self._few = few_records(transport, self._rota)
         self.transport.set_write_buffer_limits(UNCOUNTED if self._plain else UNCOUNTED_TLS)
         self.come_in()
         self.connections.came(self, self.address)
@@ -97,13 +100,14 @@ class InTurn(Standing, asyncio.Protocol):
         """Bytes of whatever comes next."""
         self._rota.begin()
         self.said += FRAMING * len(data)
+        left = self._few is not None and self._few.stopped()
         if self._lingers:
             self._throw_away(len(data))
             return
         self.tail.add(data)
         if self._behind:
             return
-        if not self._rota.over and self._take_up():
+        if not self._rota.over and self._take_up() and not left:
             self._rest()
         elif self._stop() or self._behind:
             self._line_up()
@@ -208,6 +212,8 @@ class InTurn(Standing, asyncio.Protocol):
             return
         self._behind = False
         self._rota.owe(READ_S if self._plain else READ_TLS_S)
+        if self._few is not None:
+            self._few.go_on()
         self.transport.resume_reading()
 
     # --- what the watches ask --------------------------------------------------------------------------

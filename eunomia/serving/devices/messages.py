@@ -2,8 +2,8 @@
 
 orjson writes and reads them: between two runs a device does nothing else. What it refuses (an error that names a file
 whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null. A packet
-is short, for the kernel refuses long ones and to make room for one costs more than to read it; a message that is longer
-(a network with hundreds of tensors of long names) lies in a file without a name, which its packet hands over.
+is short: the kernel refuses long ones, and to make room for one costs more than to read it. What is longer (a network
+with hundreds of tensors of long names) lies in a file without a name, which its packet hands over.
 
 Front end to worker: ``load`` (model, path, what is known, ``polite``: after all other work of its core), ``unload``
 (model). ``run`` (ticket, request, model, first, last, inputs, room), ``fetch`` (request, room), ``forget`` (request),

@@ -61,7 +61,7 @@ def take_numbers_out(body: bytes) -> tuple[bytes, list[Value | None]]:
     content = read_json(body)
     numbers: list[Value | None] = []
     for entry in entries_of(content, "inputs"):
-        numbers.append(tensor_of_json(entry) if "data" in entry else None)
+        numbers.append(tensor_of_json(entry) if entry.get("data") is not None else None)
         entry.pop("data", None)
     rest = json.dumps(content).encode()
     if len(rest) > SMALL_BYTES:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, parser
 
@@ -36,6 +37,26 @@ def summed(count: int, letters: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def attention() -> onnx.ModelProto:
+    """ONNX Runtime's attention with a cache: of 2 heads, of which keys and values have 1."""
+    wide = {"query": 32, "key": 16, "value": 16}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["b", "s", d]) for n, d in wide.items()]
+    for name in ("past_key", "past_value"):
+        inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 1, "p", 16]))
+    inputs.append(helper.make_tensor_value_info("last", TensorProto.INT32, ["b"]))
+    inputs.append(helper.make_tensor_value_info("total", TensorProto.INT32, []))
+    out = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", "s", 32])]
+    for name in ("present_key", "present_value"):
+        out.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 1, "t", 16]))
+    names = [port.name for port in inputs], [port.name for port in out]
+    node = helper.make_node(
+        "GroupQueryAttention", *names, domain="com.microsoft", num_heads=2, kv_num_heads=1
+    )
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", inputs, out)
+    return helper.make_model(graph, opset_imports=versions, ir_version=8)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("foreign")
@@ -44,6 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     text = ", ".join(f"float[n] {name}" for name in long)
     nodes = "\n".join(f"{name} = Neg (x)" for name in long)
     models["long"] = parser.parse_model(f"{HEAD}g (float[n] x) => ({text}) {{ {nodes} }}")
+    models["attention"] = attention()
     for name, model in models.items():
         onnx.save(model, folder / f"{name}.onnx")
     entries = [Entry(name, folder / f"{name}.onnx") for name in models]
@@ -209,3 +231,25 @@ def test_metadata_that_say_who_asks_say_one_thing(server: Server, name: str) -> 
             call(asked, metadata=[*key, (name, before + GOLD), (name, before + SILVER)], timeout=PATIENCE_S)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert caught.value.details() == f"{name} has two values: send it once, with one of them"
+
+
+def test_an_attention_that_is_told_how_long_its_cache_is_begins_with_none(
+    server: Server, tmp_path: Path
+) -> None:
+    """As it was, the trial said 0 to it, or 1, which no prompt of several tokens is; so nobody could begin."""
+    onnx.save(attention(), tmp_path / "attention.onnx")
+    session = ort.InferenceSession(str(tmp_path / "attention.onnx"))
+    draw = np.random.default_rng(0)
+    sizes = {"query": (1, 3, 32), "key": (1, 3, 16), "value": (1, 3, 16)}
+    feed: dict[str, Any] = {name: draw.random(size, np.float32) for name, size in sizes.items()}
+    feed |= {name: np.zeros((1, 1, 0, 16), np.float32) for name in ("past_key", "past_value")}
+    feed |= {"last": np.array([2], np.int32), "total": np.array(3, np.int32)}
+    inputs = [
+        {"name": name, "datatype": "INT32" if array.dtype == np.int32 else "FP32", "shape": list(array.shape),
+         "data": array.ravel().tolist()}
+        for name, array in feed.items()
+    ]  # fmt: skip
+    status, content = infer(server, {"inputs": inputs}, "attention")
+    assert status == 200, content
+    for output, wanted in zip(content["outputs"], session.run(None, feed), strict=True):
+        np.testing.assert_allclose(output["data"], wanted.ravel(), rtol=1e-5)

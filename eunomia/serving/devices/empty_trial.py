@@ -26,11 +26,11 @@ from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.cutting import LONGEST, Away, CutNetwork, kept
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.network import LoadedNetwork, sessions_of, whole_of
-from eunomia.serving.devices.piece import live_of
+from eunomia.serving.devices.piece import Feed, live_of
 from eunomia.serving.devices.ports import ranked
 from eunomia.serving.devices.prepare import FULL, POLITE, REFUSED, UTF_8
 from eunomia.serving.devices.priority import end_first
-from eunomia.serving.devices.trial import Feed, cause, on_either, trial_feed
+from eunomia.serving.devices.trial import cause, on_either, trial_feed
 
 MOST_S, MOST_USED_S = 30.0, 10  # on the clock, and of processor time
 COUNTS = 4  # sizes that are tried as values
@@ -103,7 +103,7 @@ def counting(ports: Ports, feed: Feed) -> Iterator[Feed]:
         if of < 0
     }
     for size in sorted(free - {0, 1}, reverse=True)[: COUNTS * bool(scalars)]:
-        if all(size <= np.iinfo(dtype).max for dtype in scalars.values()):
+        if all(size <= np.iinfo(dtype.name).max for dtype in scalars.values()):
             yield {**feed, **{name: np.full((), size, dtype) for name, dtype in scalars.items()}}
 
 

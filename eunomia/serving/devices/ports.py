@@ -50,7 +50,9 @@ def check_ports(ports: Ports) -> None:
         raise ModelError("it has no outputs: its graph must name what it answers with")
     for what, several in (("inputs", ports["inputs"]), ("outputs", ports["outputs"])):
         if len(several) > MAX_TENSORS:
-            raise ModelError(f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}")
+            raise ModelError(
+                f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}: join some of them in the file"
+            )
         for port in several:
             _check_bounds(port)
     _check_names(ports["inputs"])

@@ -57,6 +57,19 @@ def attention() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=versions, ir_version=8)
 
 
+def deep() -> onnx.ModelProto:
+    """What goes in and out of a decoder of 120 layers, in the names that exporters give it."""
+    ports = [
+        [helper.make_tensor_value_info(f"{name}.{n}.{kind}", TensorProto.FLOAT, ["b", 1, "p", 2])
+         for n in range(120) for kind in ("key", "value")]
+        for name in ("past_key_values", "present")
+    ]  # fmt: skip
+    nodes = [helper.make_node("Neg", [a.name], [b.name]) for a, b in zip(*ports, strict=True)]
+    return helper.make_model(
+        helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("foreign")
@@ -65,7 +78,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     text = ", ".join(f"float[n] {name}" for name in long)
     nodes = "\n".join(f"{name} = Neg (x)" for name in long)
     models["long"] = parser.parse_model(f"{HEAD}g (float[n] x) => ({text}) {{ {nodes} }}")
-    models["attention"] = attention()
+    models |= {"attention": attention(), "deep": deep()}
     for name, model in models.items():
         onnx.save(model, folder / f"{name}.onnx")
     entries = [Entry(name, folder / f"{name}.onnx") for name in models]
@@ -184,7 +197,7 @@ def test_types_without_a_word_in_requests_are_refused_when_they_load(kind: str, 
 def test_names_that_fill_a_request_are_refused_when_they_load() -> None:
     """As it was, the network was served, and no request could name its inputs."""
     assert len(ports_of(summed(256, 20))["inputs"]) == 256
-    with pytest.raises(ModelError, match="its 200 inputs make requests of .* at most 32768 are taken: give"):
+    with pytest.raises(ModelError, match="its 200 inputs make requests of .* at most 65536 are taken: give"):
         ports_of(summed(200, 900))
 
 
@@ -233,17 +246,18 @@ def test_metadata_that_say_who_asks_say_one_thing(server: Server, name: str) -> 
     assert caught.value.details() == f"{name} has two values: send it once, with one of them"
 
 
+@pytest.mark.parametrize("tokens", [1, 3])
 def test_an_attention_that_is_told_how_long_its_cache_is_begins_with_none(
-    server: Server, tmp_path: Path
+    server: Server, tmp_path: Path, tokens: int
 ) -> None:
     """As it was, the trial said 0 to it, or 1, which no prompt of several tokens is; so nobody could begin."""
     onnx.save(attention(), tmp_path / "attention.onnx")
     session = ort.InferenceSession(str(tmp_path / "attention.onnx"))
     draw = np.random.default_rng(0)
-    sizes = {"query": (1, 3, 32), "key": (1, 3, 16), "value": (1, 3, 16)}
+    sizes = {"query": (1, tokens, 32), "key": (1, tokens, 16), "value": (1, tokens, 16)}
     feed: dict[str, Any] = {name: draw.random(size, np.float32) for name, size in sizes.items()}
     feed |= {name: np.zeros((1, 1, 0, 16), np.float32) for name in ("past_key", "past_value")}
-    feed |= {"last": np.array([2], np.int32), "total": np.array(3, np.int32)}
+    feed |= {"last": np.array([tokens - 1], np.int32), "total": np.array(tokens, np.int32)}
     inputs = [
         {"name": name, "datatype": "INT32" if array.dtype == np.int32 else "FP32", "shape": list(array.shape),
          "data": array.ravel().tolist()}
@@ -253,3 +267,19 @@ def test_an_attention_that_is_told_how_long_its_cache_is_begins_with_none(
     assert status == 200, content
     for output, wanted in zip(content["outputs"], session.run(None, feed), strict=True):
         np.testing.assert_allclose(output["data"], wanted.ravel(), rtol=1e-5)
+
+
+def test_a_decoder_of_120_layers_is_asked_for_all_its_outputs_as_stock_clients_do(server: Server) -> None:
+    """As it was, the words of such a request were too many: 45 KB, of 32."""
+    module: Any = pytest.importorskip("tritonclient.http")
+    inputs, outputs = [], []
+    for port in deep().graph.input:
+        inputs.append(module.InferInput(port.name, [1, 1, 2, 2], "FP32"))
+        inputs[-1].set_data_from_numpy(np.full((1, 1, 2, 2), len(inputs), np.float32))
+        name = port.name.replace("past_key_values", "present")
+        outputs.append(module.InferRequestedOutput(name, binary_data=True))
+    with module.InferenceServerClient(f"127.0.0.1:{server.http_port}") as client:
+        told = {"authorization": f"Bearer {GOLD}"}
+        answer = client.infer("deep", inputs, outputs=outputs, headers=told)
+    for n, output in enumerate(outputs, 1):
+        assert answer.as_numpy(output.name()).tolist() == [[[[-n] * 2] * 2]]

@@ -102,7 +102,7 @@ def counting(ports: Ports, feed: Feed) -> Iterator[Feed]:
         for size, of in zip(feed[p["name"]].shape, p["shape"], strict=True)
         if of < 0
     }
-    for size in sorted(free - {0, 1}, reverse=True)[: COUNTS * bool(scalars)]:
+    for size in sorted(free - {0}, reverse=True)[: COUNTS * bool(scalars)]:
         if all(size <= np.iinfo(dtype.name).max for dtype in scalars.values()):
             yield {**feed, **{name: np.full((), size, dtype) for name, dtype in scalars.items()}}
 

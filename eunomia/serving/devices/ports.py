@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 MAX_NAME = 1000  # letters of a tensor's name in a request
 MAX_RANK = 16  # axes of a tensor in a request
-MOST_WORDS = 32 * 1024  # bytes of a request beside the values of its tensors
+MOST_WORDS = (
+    64 * 1024
+)  # bytes of JSON beside the values: a request for all outputs of a decoder of 120 layers
 MOST_LETTERS = 32_000  # of inputs and their axes, in a message
 CAST, SPLIT = "put a node Cast between it and the network", "give real and imaginary parts as two tensors"
 ZIPMAP_OPTION = ("skl2onnx", "OnnxMLTools")  # exporters that can leave maps out

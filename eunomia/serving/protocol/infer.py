@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPES, MAX_TENSORS
-from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK, MOST_WORDS
+from eunomia.serving.devices.ports import MAX_NAME, MAX_RANK
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.numbers import NO_NUMBERS, array_of
@@ -22,7 +22,7 @@ from eunomia.serving.tenants.kept import Kept
 
 MAX_TEXT = 200  # letters of an id, or of a region's name
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
-SMALL_BYTES = MOST_WORDS  # of JSON that the server's own process reads: at most two milliseconds
+SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
 Body = TypeVar("Body", memoryview, Pieces)
 SHORT = (
     " (Inference-Header-Content-Length ends the JSON after {} of {} bytes; tritonclient adds that header to the dict "

@@ -228,7 +228,7 @@ def test_a_network_of_more_ports_than_a_request_has_is_refused_when_it_loads(wha
         if fine:
             assert len(ports_of(helper.make_model(graph))[what]) == MAX_TENSORS  # type: ignore[literal-required]
         else:
-            with pytest.raises(ModelError, match=f"it has 257 {what}; a request has at most 256"):
+            with pytest.raises(ModelError, match=f"it has 257 {what}; a request has at most 256: join some"):
                 ports_of(helper.make_model(graph))
 
 

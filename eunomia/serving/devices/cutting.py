@@ -24,7 +24,7 @@ from eunomia.serving.blocks.rowwise import why_together
 from eunomia.serving.devices.axes import Shapes, names_of
 from eunomia.serving.devices.fitting import first_guess, fitting
 from eunomia.serving.devices.messages import Message, Ports
-from eunomia.serving.devices.ports import ports_of, ranked
+from eunomia.serving.devices.ports import check_ports, ports_of, ranked
 from eunomia.serving.devices.trial import Unfit, on_either, trial_feed
 from eunomia.serving.devices.values import by_ones, whole_numbers
 
@@ -96,6 +96,7 @@ def prepare(
     the sizes; nothing stays of a new cut with a longer one (LongBlock).
     """
     if (found := kept(path, cache, shapes, target_s, key)) is not None:
+        check_ports(found.ports)  # an older server may have cut it
         return found
     optimised = optimise(Path(path), cache)
     if key and optimised.key != content_of(key):

@@ -15,21 +15,25 @@ import resource
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterator
+
+import numpy as np
 
 from eunomia.core.errors import ModelError
 from eunomia.core.workers import follow_parent, how_it_ended
 from eunomia.serving.devices.asked import GONE, ONE_THREAD, bound
 from eunomia.serving.devices.axes import Shapes
 from eunomia.serving.devices.cutting import LONGEST, Away, CutNetwork, kept
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.network import LoadedNetwork, sessions_of, whole_of
-from eunomia.serving.devices.piece import live_of
+from eunomia.serving.devices.piece import Feed, live_of
 from eunomia.serving.devices.ports import ranked
 from eunomia.serving.devices.prepare import FULL, POLITE, REFUSED, UTF_8
 from eunomia.serving.devices.priority import end_first
 from eunomia.serving.devices.trial import cause, on_either, trial_feed
 
 MOST_S, MOST_USED_S = 30.0, 10  # on the clock, and of processor time
+COUNTS = 4  # sizes that are tried as values
 LETTERS = 64 * 1024  # of what it may say
 
 
@@ -69,11 +73,42 @@ def run(cut: CutNetwork, shapes: Shapes) -> None:
     blocks = LoadedNetwork(sessions_of(cut), names, ranked(cut.ports, {}))
     whole = LoadedNetwork([whole_of(cut)], [(names[0][0], names[-1][1])], ranked(cut.ports, {}))
     for network in (blocks, whole):
-        on_either(lambda ones, network=network: _through(network, shapes, ones=ones))  # type: ignore[misc]
+        _on_any(network, shapes)
 
 
-def _through(network: LoadedNetwork, shapes: Shapes, *, ones: bool) -> None:
-    live = live_of(trial_feed(network.ports, shapes, ones=ones))
+def _on_any(network: LoadedNetwork, shapes: Shapes) -> None:
+    """On numbers, or ones, or on numbers beside scalars that count; raises the first ModelError."""
+    try:
+        on_either(lambda ones: _through(network, trial_feed(network.ports, shapes, ones=ones)))
+    except ModelError:
+        for feed in counting(network.ports, trial_feed(network.ports, shapes)):
+            with contextlib.suppress(ModelError):
+                _through(network, feed)
+                return
+        raise
+
+
+def counting(ports: Ports, feed: Feed) -> Iterator[Feed]:
+    """The same with sizes of free axes as the scalars of whole numbers, where there are any; each size once.
+
+    Such scalars are often lengths of other inputs: GroupQueryAttention's ``total_sequence_length`` is.
+    """
+    scalars = {
+        name: array.dtype for name, array in feed.items() if not array.shape and array.dtype.kind in "iu"
+    }
+    free = {
+        size
+        for p in ports["inputs"]
+        for size, of in zip(feed[p["name"]].shape, p["shape"], strict=True)
+        if of < 0
+    }
+    for size in sorted(free - {0}, reverse=True)[: COUNTS * bool(scalars)]:
+        if all(size <= np.iinfo(dtype.name).max for dtype in scalars.values()):
+            yield {**feed, **{name: np.full((), size, dtype) for name, dtype in scalars.items()}}
+
+
+def _through(network: LoadedNetwork, feed: Feed) -> None:
+    live = live_of(feed)
     try:
         for n in range(network.blocks):
             live = network.run_block(n, live)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 MAX_NAME = 1000  # letters of a tensor's name in a request
 MAX_RANK = 16  # axes of a tensor in a request
+MOST_WORDS = (
+    64 * 1024
+)  # bytes of JSON beside the values: a request for all outputs of a decoder of 120 layers
 MOST_LETTERS = 32_000  # of inputs and their axes, in a message
+CAST, SPLIT = "put a node Cast between it and the network", "give real and imaginary parts as two tensors"
 ZIPMAP_OPTION = ("skl2onnx", "OnnxMLTools")  # exporters that can leave maps out
 
 
@@ -35,16 +40,24 @@ def ports_of(model: onnx.ModelProto) -> Ports:
         "unranked": [v.name for v in inputs if not v.type.tensor_type.HasField("shape")],
         "axes": _axes(inputs),
     }
+    check_ports(ports)
+    if {v.name for v in model.graph.output} <= {v.name for v in inputs}:
+        raise ModelError("it computes nothing: all its outputs are inputs; put a node Identity between them")
+    return ports
+
+
+def check_ports(ports: Ports) -> None:
+    """That a request may name them; raises ModelError."""
     if not ports["outputs"]:
         raise ModelError("it has no outputs: its graph must name what it answers with")
     for what, several in (("inputs", ports["inputs"]), ("outputs", ports["outputs"])):
         if len(several) > MAX_TENSORS:
-            raise ModelError(f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}")
+            raise ModelError(
+                f"it has {len(several)} {what}; a request has at most {MAX_TENSORS}: join some of them in the file"
+            )
         for port in several:
             _check_bounds(port)
-    if {v.name for v in model.graph.output} <= {v.name for v in inputs}:
-        raise ModelError("it computes nothing: all its outputs are inputs; put a node Identity between them")
-    return ports
+    _check_names(ports["inputs"])
 
 
 def _axes(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, list[str]]:
@@ -56,6 +69,16 @@ def _axes(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, list[str]]:
         if sum(len(text) for pair in named.items() for text in (pair[0], *pair[1])) <= MOST_LETTERS
         else {}
     )
+
+
+def _check_names(inputs: Sequence[Port]) -> None:
+    """That one request may name them all; raises ModelError."""
+    said = [{**port, "shape": [1] * len(port["shape"])} for port in inputs]
+    if (size := len(json.dumps({"inputs": said}))) > MOST_WORDS:
+        raise ModelError(
+            f"its {len(inputs)} inputs make requests of {size} bytes beside the values; at most {MOST_WORDS} are "
+            "taken: give the inputs shorter names in the file"
+        )
 
 
 def _check_bounds(port: Port) -> None:
@@ -94,8 +117,8 @@ def _port(value: onnx.ValueInfoProto, model: onnx.ModelProto) -> Port:
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
         datatype = "BF16" if name == "BFLOAT16" else DATATYPE_OF[dtype]  # older onnx calls it a float
     except KeyError:
-        known = ", ".join(DATATYPES)
-        raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}") from None
+        known, remedy = ", ".join(DATATYPES), SPLIT if name.startswith("COMPLEX") else CAST
+        raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}: {remedy}") from None
     shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
     if not kind.HasField("shape"):
         shape = [-1]  # of any rank: the protocol has no word for it

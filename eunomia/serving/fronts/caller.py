@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.visit import Caller
 
 FORWARDED = ("forwarded", "x-forwarded-for")  # whoever stands behind a proxy may be anywhere
 FAIRNESS = ("x-gateway-inference-fairness-id", "x-llm-d-inference-fairness-id")
+WHO = ("authorization", "x-api-key", "x-tenant-id", *FAIRNESS)
 
 
 def is_loopback(host: str) -> bool:
@@ -18,7 +20,10 @@ def is_loopback(host: str) -> bool:
 
 
 def caller_of(http: web.Request) -> Caller:
-    """Key and names in the headers."""
+    """Key and names in the headers; raises BadRequest where they say two things."""
+    for name in WHO:
+        if len({*http.headers.getall(name, ())}) > 1:
+            raise BadRequest(f"{name} has two values: send it once, with one of them")
     return caller_from(http.headers, http.remote or "unknown")
 
 

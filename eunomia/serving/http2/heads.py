@@ -21,7 +21,7 @@ STATUS_200 = b"\x88"
 CONTENT_TYPE, NAMED = b"\x0f\x10", b"\x00"  # a field of the table's name; a field with its own name
 GRPC = "application/grpc"
 FORBIDDEN = (b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade")
-FAULT = "!"  # a name that no field has
+FAULT, TWICE = "!", "!!"  # names that no field has; the second: of fields that say two things
 PSEUDO = (":method", ":path", ":scheme", ":authority")
 LENGTH_DIGITS = 19
 BROKEN = re.compile(rb"[\0\r\n]")
@@ -91,7 +91,9 @@ def _fields(found: Sequence[tuple[bytes, bytes]]) -> Fields:
         else:
             regular = True
         if (text := KEPT.get(name)) is not None:
-            fields.setdefault(text, value.strip(b" \t").decode("latin-1"))  # as gRPC's rules allow
+            said = value.strip(b" \t").decode("latin-1")
+            if fields.setdefault(text, said) != said:  # as gRPC's rules allow
+                fields[TWICE] = f"{fields.get(TWICE, '')} {text}"
         elif name in FORBIDDEN or (name == b"te" and value.lower() != b"trailers"):
             fields[FAULT] = "fields of HTTP/1 have no place in HTTP/2"
         elif name != name.lower():

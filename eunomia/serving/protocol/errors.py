@@ -189,11 +189,23 @@ def not_offered(method: str, path: str, allowed: Collection[str], meant: str = "
     if allowed:
         said = f"{path!r:.100} takes {' and '.join(sorted(allowed))}, not {method:.20}"
         return {"error": said, "reason": "method_not_allowed"}
-    other = (
-        f"leave out the slash behind {meant!r:.100}" if meant else "inference is POST /v2/models/NAME/infer"
-    )
+    other = f"leave out the slash behind {meant!r:.100}" if meant else f"inference is POST {infer_path(path)}"
     said = f"nothing is served at {path!r:.100}; {other}"
     return {"error": said, "reason": NotFound.reason}
+
+
+INSIDE = re.compile(r"/(?:models|predictions)/([^/:]+)(?:/versions/([^/:]+))?")
+FITTING = re.compile(r"[\w.~-]{1,60}", re.ASCII)
+
+
+def infer_path(path: str) -> str:
+    """Where inference with the network is that a path of another protocol names."""
+    found = INSIDE.search(path)
+    name, version = (found[1], found[2]) if found else ("NAME", None)
+    if not FITTING.fullmatch(name):
+        name = "NAME"
+    behind = f"/versions/{version}" if version and FITTING.fullmatch(version) else ""
+    return f"/v2/models/{name}{behind}/infer"
 
 
 PATH = re.compile(r"(?<![\w:/.])/(?!v2/repository/)(?:[^\s/'\":,;()]+/)+(?=[^\s/])")

@@ -16,6 +16,7 @@ from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.numbers import NO_NUMBERS, array_of
 from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
 from eunomia.serving.protocol.raw import nbytes, raw_tensor
+from eunomia.serving.protocol.strange import EXAMPLE, alike, meant_type, no_list
 from eunomia.serving.protocol.strings import Bound
 from eunomia.serving.tenants.kept import Kept
 
@@ -185,12 +186,12 @@ class Form:
 
 
 def _form_of(header: bytes) -> Form:
-    content = read_json(header)
+    content = given(read_json(header))
     return Form(
         parameters_of(content),
         _text(content.get("id", ""), "id"),
-        tuple(_declared(entry) for entry in entries_of(content, "inputs")),
-        tuple(_read_wanted(entry) for entry in entries_of(content, "outputs", missing=True)),
+        tuple(_declared(given(entry)) for entry in entries_of(content, "inputs")),
+        tuple(_read_wanted(given(entry)) for entry in entries_of(content, "outputs", missing=True)),
     )
 
 
@@ -214,10 +215,16 @@ def read_json(content: bytes) -> Json:
     try:
         value = json.loads(content, parse_constant=NO_NUMBERS.__getitem__)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the body is not JSON: {str(error)[:200]}") from None
+        found = f"not JSON: {str(error)[:200]}" if content else f"empty: send {EXAMPLE}"
+        raise BadRequest(f"the body is {found}") from None
     if not isinstance(value, dict):
         raise BadRequest(f"the body is {kind_of(value)}; an object is expected")
     return value
+
+
+def given(content: Json) -> Json:
+    """Without nulls: clients whose messages are made of classes write one for each field that is left out."""
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def kind_of(value: object) -> str:
@@ -230,14 +237,16 @@ def parameters_of(content: Json) -> Json:
     parameters = content.get("parameters", {})
     if not isinstance(parameters, dict):
         raise BadRequest(f"parameters is {kind_of(parameters)}; an object is expected, or leave it out")
-    return parameters
+    return given(parameters)
 
 
 def check_tensor(name: object, datatype: object, shape: object) -> tuple[str, str, tuple[int, ...]]:
     """Name, datatype and shape within bounds; raises BadRequest."""
     name = _text(name, "a tensor's name", MAX_NAME)
     if not isinstance(datatype, str) or datatype not in DATATYPES:
-        raise BadRequest(f"tensor '{name}': datatype {datatype!r:.50} is not one of {', '.join(DATATYPES)}")
+        meant = meant_type(datatype) if isinstance(datatype, str) else ""
+        known = ", ".join(DATATYPES)
+        raise BadRequest(f"tensor '{name}': datatype {datatype!r:.50} is not one of {known}{meant}")
     if not isinstance(shape, Sequence) or isinstance(shape, str):
         raise BadRequest(f"tensor '{name}': the shape is {shape!r:.50}; a list of sizes is expected")
     if len(shape) > MAX_RANK:
@@ -274,7 +283,7 @@ def entries_of(content: Json, key: str, *, missing: bool = False) -> list[Json]:
     """A list of objects within bounds; ``missing``: it may be left out. Raises BadRequest."""
     entries = content.get(key, [] if missing else None)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise BadRequest(f"'{key}' must be a list of objects")
+        raise BadRequest(no_list(key, content))
     if len(entries) > MAX_TENSORS:
         raise BadRequest(f"'{key}' has {len(entries)} entries; at most {MAX_TENSORS} are taken")
     return entries
@@ -282,13 +291,19 @@ def entries_of(content: Json, key: str, *, missing: bool = False) -> list[Json]:
 
 def tensor_of_json(entry: Json) -> Value:
     """The numbers or texts of an input; raises BadRequest."""
-    return array_of(
-        *check_tensor(entry.get("name"), entry.get("datatype"), entry.get("shape")), entry["data"]
-    )
+    return array_of(*_checked(given(entry)), entry["data"])
+
+
+def _checked(entry: Json) -> tuple[str, str, tuple[int, ...]]:
+    for key in ("name", "datatype", "shape"):
+        if key not in entry:
+            named = f"tensor {entry.get('name')!r:.50}" if "name" in entry else "a tensor"
+            raise BadRequest(f"{named} has no '{key}'{alike(key, entry)}: send {EXAMPLE}")
+    return check_tensor(entry["name"], entry["datatype"], entry["shape"])
 
 
 def _declared(entry: Json) -> Declared:
-    name, datatype, shape = check_tensor(entry.get("name"), entry.get("datatype"), entry.get("shape"))
+    name, datatype, shape = _checked(entry)
     parameters = parameters_of(entry)
     region = region_of(parameters, name)
     return Declared(name, datatype, shape, region, parameters.get("binary_data_size"), entry)

@@ -27,10 +27,10 @@ from eunomia.core.data import Json
 from eunomia.core.workers import leave_signals_to_the_server
 from eunomia.serving.devices.memory import bound_memory, machine_bytes, own_data_bytes
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
+from eunomia.serving.devices.ports import MOST_WORDS
 from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, TooLarge
 from eunomia.serving.protocol.infer import (
-    SMALL_BYTES,
     entries_of,
     read_json,
     tensor_of_json,
@@ -61,12 +61,13 @@ def take_numbers_out(body: bytes) -> tuple[bytes, list[Value | None]]:
     content = read_json(body)
     numbers: list[Value | None] = []
     for entry in entries_of(content, "inputs"):
-        numbers.append(tensor_of_json(entry) if "data" in entry else None)
+        numbers.append(tensor_of_json(entry) if entry.get("data") is not None else None)
         entry.pop("data", None)
     rest = json.dumps(content).encode()
-    if len(rest) > SMALL_BYTES:
+    if len(rest) > MOST_WORDS:
         raise BadRequest(
-            f"the JSON part has {len(rest)} bytes beside the numbers of its tensors; at most {SMALL_BYTES} are taken"
+            f"the JSON part has {len(rest)} bytes beside the numbers of its tensors; at most {MOST_WORDS} are taken: "
+            "leave out outputs and parameters"
         )
     return rest, numbers
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from eunomia.serving.fronts.caller import FAIRNESS, FORWARDED, is_loopback
+from eunomia.serving.fronts.caller import FAIRNESS, FORWARDED, WHO, is_loopback
 from eunomia.serving.http2.call import Call
+from eunomia.serving.http2.heads import TWICE
 from eunomia.serving.protocol.errors import BadRequest, Unmarked, Unspoken
 from eunomia.serving.visit import Caller
 
@@ -16,8 +17,10 @@ PACKED = ("gzip", "deflate")
 
 
 def caller_of(call: Call) -> Caller:
-    """Key, names and deadline; of what is given twice the first counts, as over HTTP. Raises BadRequest."""
+    """Key, names and deadline; raises BadRequest, also where one who asks gives two keys or names."""
     fields = call.fields
+    if TWICE in fields and (name := next((n for n in WHO if n in fields[TWICE].split()), None)) is not None:
+        raise BadRequest(f"{name} has two values: send it once, with one of them")
     scheme, _, key = fields.get("authorization", "").partition(" ")
     bearer = key.strip() if scheme.lower() == "bearer" and key.strip() else None
     return Caller(

@@ -17,6 +17,7 @@ from tests.hostile import frames
 from tests.hostile.bronze import BRONZE, Attack, Bronze, Line
 from tests.hostile.over_http import BOMB, MIB, NOTHING, SIDE
 
+EMPTIES = (b"\x2a\xa0\x1f" + b"\x2a\x00" * 2000) * 1000  # inputs of contents without numbers
 KEY = (("authorization", f"Bearer {BRONZE}"),)
 STREAMS = range(1, 400, 2)
 SHAPE = [1, 3, SIDE, SIDE]
@@ -238,6 +239,7 @@ async def wrong_messages(b: Bronze) -> None:
             b"\xff" * 1000,
             b"\x0a\xff\xff\xff\x7f",
             b"\x2a\x02\x0a\x00" * 5000,
+            EMPTIES,
         ):
             raw._request_serializer = lambda _, content=content: content
             await call(b, raw, None)

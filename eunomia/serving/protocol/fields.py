@@ -20,13 +20,15 @@ STEP = 1024  # bytes of a beginning that are copied at a time: most are shorter
 TORN = "the message is no ModelInferRequest: it ends in the middle of a field"
 
 
-def fields_of(data: Pieces, at: int, end: int, whose: str) -> Iterator[tuple[int, int, int, int]]:
-    """Number, start, and place of the bytes of each field between two places; raises BadRequest.
+def fields_of(
+    data: Pieces, at: int, end: int, whose: str, left: int = MAX_FIELDS, most: int = MAX_FIELDS
+) -> Iterator[tuple[int, int, int, int]]:
+    """Number, start, and place of the bytes of each field between two places; raises BadRequest beyond ``left``.
 
-    Fields without bytes of their own are passed over.
+    ``most``: what is said then. The number of a field without bytes of its own is 0.
     """
     window, first = memoryview(b""), at
-    for _ in range(MAX_FIELDS + 1):
+    for _ in range(left + 1):
         if at == end:
             return
         if at + FIELD_HEAD > first + len(window) and first + len(window) < end:
@@ -35,10 +37,9 @@ def fields_of(data: Pieces, at: int, end: int, whose: str) -> Iterator[tuple[int
         start, at = at, first + place
         if at + size > end:
             raise BadRequest(TORN)
-        if tag & 7 == DELIMITED:
-            yield tag >> 3, start, at, at + size
+        yield tag >> 3 if tag & 7 == DELIMITED else 0, start, at, at + size
         at += size
-    raise BadRequest(f"{whose} has more than {MAX_FIELDS} fields")
+    raise BadRequest(f"{whose} has more than {most} fields")
 
 
 class Heading:

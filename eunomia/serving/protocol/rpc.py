@@ -58,6 +58,7 @@ INPUTS_FIELD = 5
 RAW_ANSWER = 6  # raw_output_contents
 CONTENTS_FIELD = 5  # of an input
 REGION = "shared_memory_region"
+INPUT_FIELDS = 6 * MAX_TENSORS  # of all inputs together: name, datatype, shape, contents, parameters
 Raw = memoryview | bytes | Pieces
 
 
@@ -74,22 +75,33 @@ def split_message(data: bytes | Pieces, most: int) -> tuple[Pieces, list[Raw]]:
             rest.append(whole[begun:start])
             raw.append(whole[at:end])
             begun = end
+            bound_count("raw_input_contents", raw)
         elif number == INPUTS_FIELD:
             inputs.append((at, end))
+            bound_count("inputs", inputs)
         else:
             words += end - at
             bound_words(words)
     rest.append(whole[begun:])
     size = sum(map(len, rest))
     if size > SMALL_BYTES:
-        for place in inputs:
-            words += _beside_numbers(whole, *place)
-            bound_words(words)  # at once: so many bytes have few fields
+        left = INPUT_FIELDS
+        for at, end in inputs:
+            fields = [*fields_of(whole, at, end, "the list of inputs", left, INPUT_FIELDS)]
+            left -= len(fields)
+            words += end - at - sum(b - a for number, _, a, b in fields if number == CONTENTS_FIELD)
+            bound_words(words)
     if size > most:
         raise TooLarge(
             f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"
         )
     return Pieces([piece for part in rest for piece in part.pieces]), raw
+
+
+def bound_count(what: str, found: Sequence[object]) -> None:
+    """Raises BadRequest for so many of them; each takes microseconds to find."""
+    if len(found) > MAX_TENSORS:
+        raise BadRequest(f"the message has more than {MAX_TENSORS} {what}; at most {MAX_TENSORS} are taken")
 
 
 def bound_words(size: int) -> None:
@@ -98,12 +110,6 @@ def bound_words(size: int) -> None:
         raise BadRequest(
             f"the message has {size} bytes of names, ids and parameters; at most {SMALL_BYTES} are taken"
         )
-
-
-def _beside_numbers(data: Pieces, at: int, end: int) -> int:
-    """How much of an input between two places is not its numbers; raises BadRequest."""
-    fields = fields_of(data, at, end, "an input of the message")
-    return end - at - sum(b - a for number, _, a, b in fields if number == CONTENTS_FIELD)
 
 
 def parse_message(data: bytes) -> InferMessage:

@@ -20,7 +20,7 @@ from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.models.entry import Entry
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S
-from tests.serving.live import GOLD, SILVER, ask, running
+from tests.serving.live import ADMIN, GOLD, SILVER, ask, running
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 BOTH = "g (float[n, 2] x) => (float[n, 2] y, float[n, 2] z) { y = Relu (x) \n z = Neg (x) }"
@@ -126,6 +126,13 @@ def test_data_of_null_is_none(server: Server) -> None:
     for more in ({}, {"parameters": {"rest": "r" * 40_000}}):
         status, content = infer(server, {"inputs": [{**X, "data": None, **more}]})
         assert status == 400 and "null is no value" not in content["error"]
+
+
+@pytest.mark.parametrize("body", [{"parameters": None}, {"parameters": {"config": None}}])
+def test_null_is_left_out_of_a_load(server: Server, body: Any) -> None:
+    """It was refused as parameters, of which a load takes none."""
+    status, content = ask(server, "POST", "/v2/repository/models/both/load", ADMIN, body)
+    assert status == 200, content
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_wrong_requests_are_told_apart(client: Any) -> None:
 
 @pytest.mark.parametrize("body, says", [
     (b"{", "is not JSON"), (b"[]", "the body is a JSON array; an object is expected"),
-    (b'{"inputs": [], "parameters": null}', "parameters is null; an object is expected, or leave it out"),
+    (b'{"inputs": [], "parameters": [1]}', "parameters is a JSON array; an object is expected, or leave it out"),
     (b'{"inputs": [], "parameters": true}', "parameters is a JSON boolean"), (b"null", "the body is null; an object"),
     (b'{"id": "%s", "inputs": []}' % (b"i" * 201), "id has 201 letters; at most 200"),
     (b'{"inputs": 3}', "list of objects"),

@@ -234,7 +234,7 @@ def kind_of(value: object) -> str:
 
 def parameters_of(content: Json) -> Json:
     """The parameters of a message or of a tensor; raises BadRequest."""
-    parameters = content.get("parameters", {})
+    parameters = given(content).get("parameters", {})
     if not isinstance(parameters, dict):
         raise BadRequest(f"parameters is {kind_of(parameters)}; an object is expected, or leave it out")
     return given(parameters)

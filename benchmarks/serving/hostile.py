@@ -51,27 +51,25 @@ def said(seen: Seen) -> str:
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """A row for each attack; the quick run takes half a second for each."""
-    bench, rows = Bench("hostile", options), []
+    """A table for each server, and in it a row for each attack; the quick run takes half a second for each."""
+    bench = Bench("hostile", options)
     seconds = float(options.given.get("seconds", 0.5 if options.quick else 3.0))
-    chosen = options.chosen(ATTACKS | TLS)
-    for table, secure in ((ATTACKS, False), (TLS, True)):
-        if not (names := [name for name in chosen if name in table]):
+    for key, table, secure in (("all", ATTACKS, False), ("tls", TLS, True)):
+        if not (names := options.chosen(table)):
             continue
         with opened(cores=[cores().device], secure=secure) as field:
             field.quiet(1.0)
-            what = f"nothing{', over TLS' * secure}"
-            rows.append(row(what, field.quiet(seconds), field.quiet(seconds)))
+            rows = [row("nothing", field.quiet(seconds), field.quiet(seconds))]
             for name in names:
                 before = field.quiet(seconds)
                 rows.append(row(table[name].what, before, field.attacked([name], seconds)))
                 print(name, *rows[-1], sep=" | ", flush=True)
                 bench.look()
-    kept, lost = (sum(line[JUDGED] is what for line in rows if line[1]) for what in (True, False))
-    long = sum(line[-1] != 0 for line in rows if line[1])
-    notes = [
-        f"Of {len(chosen)} attacks gold kept its deadline in {kept} and lost it in {lost}, in windows of "
-        f"{seconds:g} s. Both are times, so that a busy machine loses more.",
-        f"In {long} of them a turn of the event loop took more than 5 ms of its thread's processor.",
-    ]
-    yield bench.table("all", COLUMNS, rows, notes)
+        kept, lost = (sum(line[JUDGED] is what for line in rows[1:]) for what in (True, False))
+        long = sum(line[-1] != 0 for line in rows[1:])
+        notes = [
+            f"Of {len(rows) - 1} attacks gold kept its deadline in {kept} and lost it in {lost}, in windows of "
+            f"{seconds:g} s. Both are times, so that a busy machine loses more.",
+            f"In {long} of them a turn of the event loop took more than 5 ms of its thread's processor.",
+        ]
+        yield bench.table(key, COLUMNS, rows, notes)

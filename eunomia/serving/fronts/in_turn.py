@@ -77,7 +77,7 @@ class InTurn(Standing, DenseHandler):
         self._rota.begin()
         super().connection_made(transport)
         self.address, self._plain = self._remote(), transport.get_extra_info("sslcontext") is None
-        self._few = few_records(transport, self._rota)
+        self._few = few_records(transport, self._rota, self._read_later)
         cast(asyncio.Transport, transport).set_write_buffer_limits(
             UNCOUNTED if self._plain else UNCOUNTED_TLS
         )
@@ -111,6 +111,9 @@ class InTurn(Standing, DenseHandler):
             if not (left or self._unwanted) and (len(data) < MUCH or not self._rota.over):
                 self._rest()
                 return
+        self._read_later()
+
+    def _read_later(self) -> None:
         if self._stop_reading():
             self._line_up()
 

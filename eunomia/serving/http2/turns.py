@@ -81,7 +81,7 @@ class InTurn(Standing, asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.address = place_of(str(peer[0])) if isinstance(peer, tuple) else ""
         self._plain = transport.get_extra_info("sslcontext") is None
-        self._few = few_records(transport, self._rota)
+        self._few = few_records(transport, self._rota, self._read_later)
         self.transport.set_write_buffer_limits(UNCOUNTED if self._plain else UNCOUNTED_TLS)
         self.come_in()
         self.connections.came(self, self.address)
@@ -110,6 +110,10 @@ class InTurn(Standing, asyncio.Protocol):
         if not self._rota.over and self._take_up() and not left:
             self._rest()
         elif self._stop() or self._behind:
+            self._line_up()
+
+    def _read_later(self) -> None:
+        if self._stop():
             self._line_up()
 
     def eof_received(self) -> bool:

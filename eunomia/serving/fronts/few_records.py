@@ -1,8 +1,8 @@
 """Records of TLS, a few at a time: a byte may have one of its own, and a loop opens all that have come in one go.
 
-256 KB of such records take it 50 to 100 ms. So the library says that there are no more once ``FEW`` have been read, or
-where the turn has taken up enough and it is not this connection's. Then it stands in the queue of its tenant, and is
-read on when it is its turn.
+256 KB of such records take it 50 to 100 ms. So the library says that there are no more once ``FEW`` have been read.
+It says so, too, where the turn has taken up enough and is not this connection's. Then the connection stands in the
+queue of its tenant, and is read on when it is its turn.
 """
 
 from __future__ import annotations

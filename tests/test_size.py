@@ -25,8 +25,8 @@ CEILINGS = {
     # 37: 200 Slurm jobs, a scheduler at a time; 109: what cheats gain; 61: the twin tells other policies, and clients
     # that wait; 11: what a pause costs a network, and a part that no benchmark has;
     # 146: sizes that nobody gave; 258: networks that none of us made, and inputs made up for them;
-    # 131: requests a second of a network that takes no time; 5: attacks over TLS
-    "lines of benchmarks and studies": 14_057,
+    # 131: requests a second of a network that takes no time; 8: attacks over TLS, looks
+    "lines of benchmarks and studies": 14_060,
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 54,
     "uses of Any": 262,

@@ -89,6 +89,10 @@ class Guarded:
         self._begin()
         self.generation += 1
 
+    def emptied(self) -> None:
+        """What the old policy had noted down is forgotten already; what is there by its next decision is its own."""
+        self._fresh = False
+
     @property
     def work_conserving(self) -> bool:
         """Whether both say so of themselves: while the policy rests, the fallback decides."""

@@ -467,6 +467,10 @@ def test_what_is_owed_to_a_policy_stays_little_and_is_nothing_to_the_next_one() 
     assert len(dispatcher.owed) == 1, "its own"
     dispatcher.tell()
     assert dispatcher.memory[1] == 0.5
+    dispatcher.wait(Job(0, replay.networks[0], 400.0, 499.0, payload=9))
+    view = dispatcher.view(400.0)
+    guard(view)
+    assert view.system["memory"][1] > 0.5, "its first decision goes on from there"
 
 
 def test_deadlines_of_calls_that_differ_by_what_their_way_took_are_alike() -> None:

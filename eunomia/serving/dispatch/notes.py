@@ -27,6 +27,12 @@ def _own(policy: Policy) -> Policy:
     return policy.policy if isinstance(policy, Guarded) else policy
 
 
+def emptied(policy: Policy) -> None:
+    """Its memory is empty, and from now on its own."""
+    if isinstance(policy, Guarded):
+        policy.emptied()
+
+
 def tell(
     policy: Policy, memory: Floats, ready: Records, accelerators: Records, systems: Records, times_s: Floats
 ) -> None:

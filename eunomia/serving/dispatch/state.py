@@ -20,7 +20,7 @@ from eunomia.serving.dispatch.jobs import WAITING, Job
 from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.later import Later
 from eunomia.serving.dispatch.neighbours import Neighbours
-from eunomia.serving.dispatch.notes import code_of, tell
+from eunomia.serving.dispatch.notes import code_of, emptied, tell
 from eunomia.serving.dispatch.options import DispatchOptions, Executor
 from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.serving.dispatch.views import Facts, IndicatorTable, Owed, Views, facts_of
@@ -169,6 +169,7 @@ class State:
         """Notes of another policy, and what is owed to it, mean nothing to this one."""
         if (generation := GENERATION.of(self.policy)) != self.generation:
             self.generation, self.memory, self.owed = generation, np.zeros(64), []
+            emptied(self.policy)
 
     def tell(self, least: int = 1) -> None:
         """Let the policy note what is owed to it, if so many are."""

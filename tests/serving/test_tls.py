@@ -84,7 +84,7 @@ def answer(line: socket.socket, speaker: Speaker) -> bytes:
 
 
 def test_a_handshake_begins_once_the_greeting_is_whole(server: Server) -> None:
-    """Two hundred that began with half of one all went on in one turn of 75 ms: gold was late by half a second."""
+    """Two hundred that began with half of one all went on in one turn, of 15 to 75 ms."""
     with connect(server) as line:
         speaker = Speaker()
         hello = speaker.greet()
